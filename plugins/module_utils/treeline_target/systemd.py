@@ -1,0 +1,83 @@
+"""Ask systemd and the journal by their command-line tools, always bounded in time.
+
+Semantics this rests on were measured on systemd 252; see docs in the role README.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from typing import Sequence
+
+DEFAULT_TIMEOUT_S = 30.0
+
+
+class CommandError(Exception):
+    """A command failed, was missing or ran past its bound; the message names it and what it printed."""
+
+
+@dataclass(frozen=True)
+class Completed:
+    """What a finished command left behind."""
+
+    argv: tuple[str, ...]
+    rc: int
+    stdout: str
+    stderr: str
+
+
+def run(argv: Sequence[str], timeout: float = DEFAULT_TIMEOUT_S, check: bool = False) -> Completed:
+    """Run `argv` without a shell and return its output as text (bad bytes replaced).
+
+    Raises CommandError when the program is missing, outlasts `timeout` seconds, or (with `check`) exits non-zero.
+    """
+    try:
+        done = subprocess.run(  # noqa: S603
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            timeout=timeout,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise CommandError("%s is not installed on this host" % argv[0]) from None
+    except subprocess.TimeoutExpired:
+        raise CommandError("%s did not end within %g s" % (" ".join(argv), timeout)) from None
+    result = Completed(
+        tuple(argv),
+        done.returncode,
+        done.stdout.decode("utf-8", "replace"),
+        done.stderr.decode("utf-8", "replace"),
+    )
+    if check and result.rc != 0:
+        said = (result.stderr or result.stdout).strip()
+        raise CommandError("%s exited %d: %s" % (" ".join(argv), result.rc, said or "no output"))
+    return result
+
+
+def systemctl(*args: str, timeout: float = DEFAULT_TIMEOUT_S, check: bool = True) -> Completed:
+    """Run `systemctl ARGS`; raises CommandError as `run` does."""
+    return run(("systemctl", "--no-pager", *args), timeout=timeout, check=check)
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """Turn `Key=value` lines of `systemctl show` into a dict; a repeated key keeps all values, one a line."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        key, sep, value = line.partition("=")
+        if not sep:
+            continue
+        found[key] = "%s\n%s" % (found[key], value) if key in found else value
+    return found
+
+
+def show(unit: str, properties: Sequence[str] = ()) -> dict[str, str]:
+    """Properties of `unit` as systemd reports them; all of them when `properties` is empty."""
+    wanted = ["--property=%s" % ",".join(properties)] if properties else []
+    return parse_properties(systemctl("show", "--all", *wanted, "--", unit).stdout)
+
+
+def is_running_state(active_state: str) -> bool:
+    """Whether a unit in this ActiveState counts as running (DESIGN: active, activating and reloading do)."""
+    return active_state in ("active", "activating", "reloading")
