@@ -1,0 +1,192 @@
+"""The identities that every part of a sweep shares: restart keys, client keys, items and plans.
+
+All of these are immutable values with a JSON form (``to_dict``/``from_dict``). Counts are plain
+integers: ``budget`` is in draft nodes (root excluded), ``maxreq`` and ``concurrency`` in requests,
+``context`` in prompt tokens, ``rows`` in tokens of one captured verify step.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal, Self
+
+import msgspec
+
+PURPOSES = ("explore", "confirm", "audit", "anchor", "retry", "baseline")
+
+# Goes into file names, argument lists and reports, so it stays a plain word.
+BACKEND_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.\-]*\Z"
+
+Purpose = Literal["explore", "confirm", "audit", "anchor", "retry", "baseline"]
+PlanKind = Literal["grid", "points"]
+Count = Annotated[int, msgspec.Meta(ge=1)]
+BackendName = Annotated[str, msgspec.Meta(pattern=BACKEND_PATTERN, max_length=64)]
+
+# A label names the block size only where it is not this one: nearly every sweep keeps it fixed.
+USUAL_BLOCK_SIZE = 8
+
+_JSON = msgspec.json.Encoder(order="deterministic")
+
+
+class PlainStruct(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A frozen value with a plain-Python (JSON-ready) form."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return dicts, lists, strings, numbers, booleans and None only; fields in canonical order."""
+        plain: dict[str, Any] = msgspec.json.decode(_JSON.encode(self))
+        return plain
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Self:
+        """Build the value from its plain form.
+
+        Raises:
+            msgspec.ValidationError: a field is missing, unknown, of the wrong type or out of range.
+        """
+        return msgspec.convert(data, cls)
+
+
+class RestartKey(PlainStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What needs a new service life when it changes. Field order is the canonical order."""
+
+    budget: Count
+    topk: Count
+    maxreq: Count
+    block_size: Annotated[int, msgspec.Meta(ge=2)]
+    graphs: bool
+    graph_max_bs: Count | None = None
+    attention_backend: BackendName | None = None
+
+    @property
+    def width(self) -> int:
+        """Verify width of a tree dialect: the tokens one request adds to a verify step."""
+        return self.budget + 1
+
+    @property
+    def captured_bs(self) -> int:
+        """Largest batch that a CUDA graph is captured for: the graph cap, never above maxreq."""
+        return min(self.graph_max_bs or self.maxreq, self.maxreq)
+
+    @property
+    def rows(self) -> int:
+        """Captured batch size x verify width: the rows that the captured kernels see."""
+        return self.captured_bs * self.width
+
+    @property
+    def slug(self) -> str:
+        """A name that is safe in file names, such as ``b16-k8-m64-bs8-g1`` (the cell)."""
+        parts = [
+            f"b{self.budget}",
+            f"k{self.topk}",
+            f"m{self.maxreq}",
+            f"bs{self.block_size}",
+            f"g{int(self.graphs)}",
+        ]
+        if self.graph_max_bs is not None:
+            parts.append(f"gm{self.graph_max_bs}")
+        if self.attention_backend is not None:
+            parts.append(f"ab_{self.attention_backend}")
+        return "-".join(parts)
+
+    @property
+    def label(self) -> str:
+        """The key for people, such as ``budget 16 topk 8 maxreq 64 graphs on``."""
+        parts = [f"budget {self.budget} topk {self.topk} maxreq {self.maxreq}"]
+        if self.block_size != USUAL_BLOCK_SIZE:
+            parts.append(f"block size {self.block_size}")
+        parts.append(f"graphs {'on' if self.graphs else 'off'}")
+        if self.graph_max_bs is not None:
+            parts.append(f"graph cap {self.graph_max_bs}")
+        if self.attention_backend is not None:
+            parts.append(f"attention {self.attention_backend}")
+        return " ".join(parts)
+
+
+class ClientKey(PlainStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What one service life can be asked for without a restart."""
+
+    concurrency: Count
+    context: Count | None = None
+
+    @property
+    def label(self) -> str:
+        """The key for people, such as ``concurrency 32`` or ``concurrency 8 context 4096``."""
+        context = "" if self.context is None else f" context {self.context}"
+        return f"concurrency {self.concurrency}{context}"
+
+
+def busiest_first(client_keys: Iterable[ClientKey]) -> tuple[ClientKey, ...]:
+    """Distinct client keys, the highest concurrency first, then the longest context."""
+    return tuple(sorted(set(client_keys), key=lambda key: (-key.concurrency, -(key.context or 0))))
+
+
+class Item(PlainStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One planned trial: a cell, why it is run, and the how-many-eth run for that purpose."""
+
+    item_id: str
+    cell: str
+    key: RestartKey
+    purpose: Purpose
+    ordinal: Count
+    reason: str
+    client_keys: tuple[ClientKey, ...]
+
+    @classmethod
+    def of(
+        cls,
+        key: RestartKey,
+        client_keys: Iterable[ClientKey],
+        *,
+        reason: str,
+        purpose: Purpose = "explore",
+        ordinal: int = 1,
+    ) -> Self:
+        """Build an item and its ids from a key; the client keys are put busiest first."""
+        return cls(
+            item_id=f"{key.slug}/{purpose}/{ordinal}",
+            cell=key.slug,
+            key=key,
+            purpose=purpose,
+            ordinal=ordinal,
+            reason=reason,
+            client_keys=busiest_first(client_keys),
+        )
+
+    def again(self, purpose: Purpose, ordinal: int, reason: str) -> Item:
+        """The same cell and load for another purpose or ordinal."""
+        return Item.of(self.key, self.client_keys, reason=reason, purpose=purpose, ordinal=ordinal)
+
+
+class Excluded(PlainStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A cell that was asked for and will not be run, and why."""
+
+    key: RestartKey
+    reason: str
+
+
+class Plan(PlainStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a sweep will run, in order, and what it leaves out."""
+
+    kind: PlanKind
+    items: tuple[Item, ...]
+    excluded: tuple[Excluded, ...] = ()
+
+    def digest(self, dialect: str) -> str:
+        """Eight hex digits that say "the same measurements": the plan hash.
+
+        Kind, dialect, restart keys, client keys, purposes and ordinals count. The order of the
+        items, the words of the reasons and what was excluded do not, so that the same command
+        with its lists in another order resumes the same sweep.
+        """
+        cells = [
+            {
+                "key": item.key,
+                "purpose": item.purpose,
+                "ordinal": item.ordinal,
+                "client_keys": busiest_first(item.client_keys),
+            }
+            for item in sorted(self.items, key=lambda item: item.item_id)
+        ]
+        text = _JSON.encode({"kind": self.kind, "dialect": dialect, "items": cells})
+        return hashlib.sha256(text).hexdigest()[:8]

@@ -1,0 +1,90 @@
+"""Action plugin: what the user asks for, checked, as a plan. A door to treeline.request."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible.utils.vars import load_extra_vars
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+class ActionModule(ActionBase):
+    """Runs on the controller only; no connection is opened."""
+
+    TRANSFERS_FILES = False
+    _requires_connection = False
+    _VALID_ARGS = frozenset(
+        {
+            "variables",
+            "extra_vars_names",
+            "known_names",
+            "rows_prior",
+            "group",
+            "group_hosts",
+            "dialect_names",
+            "dialects_dir",
+            "found_units",
+            "forecast_load_s",
+            "forecast_measure_s",
+        }
+    )
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return the plan, or fail with everything that is wrong with the variables."""
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        try:
+            from treeline import request
+            from treeline.plain import to_plain
+            from treeline.request import public
+        except ImportError as error:
+            raise AnsibleActionFail(
+                f"the treeline package cannot be imported by this ansible-playbook ({error}). "
+                "Run `make setup` and use .venv/bin/ansible-playbook"
+            ) from error
+
+        args = to_plain(self._task.args)
+        extra_vars = to_plain(load_extra_vars(self._loader))
+        stray = extra_vars.pop("_raw_params", None)
+        usual = request.Rates()
+        dialects_dir = args.get("dialects_dir")
+        around = request.Surroundings(
+            extra_vars_names=[*extra_vars, *(args.get("extra_vars_names") or [])],
+            known_names=[*public.role_variables(REPOSITORY / "roles"), *(args.get("known_names") or [])],
+            rows_prior=int(_number(args, "rows_prior", request.DEFAULT_ROWS_PRIOR)),
+            group=args.get("group") or "sglang",
+            group_hosts=args.get("group_hosts"),
+            folders=[Path.cwd(), REPOSITORY, REPOSITORY / "playbooks" / "plans"],
+            dialect_names=args.get("dialect_names"),
+            dialects_directory=Path(dialects_dir) if dialects_dir else None,
+            found_units=args.get("found_units") or [],
+            rates=request.Rates(
+                load_s=_number(args, "forecast_load_s", usual.load_s),
+                measure_s=_number(args, "forecast_measure_s", usual.measure_s),
+            ),
+            stray_words=stray,
+        )
+        try:
+            outcome = request.understand(args.get("variables") or {}, around)
+        except request.RequestError as error:
+            return result | {"failed": True, "msg": str(error)}
+        for line in (*outcome.forecast, *(f"Note: {note}" for note in outcome.notes)):
+            self._display.display(line)
+        return result | {"changed": False} | outcome.to_dict()
+
+
+def _number(args: dict[str, Any], name: str, default: float) -> float:
+    """A number of the playbook's own, not negative."""
+    value = args.get(name)
+    if value is None:
+        return default
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = -1
+    if isinstance(value, bool) or not 0 <= number < float("inf"):
+        raise AnsibleActionFail(f"treeline_request: {name}: {value!r} is not a number >= 0")
+    return number

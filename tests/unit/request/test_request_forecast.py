@@ -1,0 +1,75 @@
+"""The forecast: its arithmetic and its words."""
+
+import pytest
+from treeline.request import Rates, Surroundings, duration, forecast_lines, remaining_s, understand
+
+RATES = Rates(load_s=360, measure_s=120, overhead_s=10)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-5, "0s"),
+        (0, "0s"),
+        (45.4, "45s"),
+        (59.7, "1m"),
+        (80, "1m20s"),
+        (480, "8m"),
+        (605, "10m"),
+        (2520, "42m"),
+        (3599, "1h00m"),
+        (11100, "3h05m"),
+        (90000, "25h00m"),
+    ],
+)
+def test_durations(seconds, text):
+    assert duration(seconds) == text
+
+
+def test_remaining_time_is_shared_by_hosts_in_whole_trials():
+    assert remaining_s(7, RATES) == 7 * 490
+    assert remaining_s(7, RATES, hosts=2) == 4 * 490
+    assert remaining_s(0, RATES) == 0
+    assert remaining_s(-1, RATES, hosts=0) == 0
+
+
+def lines(variables, **more):
+    plan = understand(variables).plan
+    return forecast_lines(plan, dialect="field", rates=RATES, rows_prior=1200, **more)
+
+
+def test_what_the_forecast_says():
+    said = lines({"budget": "8,16", "maxreq": 128}, hosts=["b300-1"], units=["sglang-ddtree.service"])
+    assert said == (
+        "Plan: grid, 2 restarts in dialect field on b300-1.",
+        "Time: about 16m, repeats of doubtful trials not counted.",
+        "One trial: about 8m10s (6m until the engine serves, 2m of load).",
+        "Down on each host for that time: sglang-ddtree.service; started again at the end if running now.",
+        "1 configuration above the rows prior of 1200: more likely to fail. "
+        "A failure is recorded and the sweep goes on.",
+    )
+
+
+def test_several_hosts_share_only_within_a_hardware_class():
+    said = lines({"budget": "8,16"}, hosts=["a", "b"])
+    assert said[0].endswith("on 2 hosts.")
+    assert "about 8m10s if the 2 hosts are of one hardware class and share the plan, 16m if not" in said[1]
+
+
+def test_a_limit_of_trials_is_said_only_when_it_is_reached():
+    assert lines({"budget": "8,16"}, max_trials_per_run=1)[-1] == (
+        "This run ends after 1 trial; the same command then goes on."
+    )
+    assert lines({"budget": "8,16"}, max_trials_per_run=2) == lines({"budget": "8,16"})
+
+
+def test_only_the_first_left_out_are_listed():
+    said = lines({"budget": [*range(1, 30)], "topk": 1})
+    assert "Left out: 22 configurations." in said
+    assert said[-1] == "  and 12 more, all in the plan of the sweep"
+    assert sum(": a tree of topk 1" in line for line in said) == 10
+
+
+def test_the_rates_of_the_surroundings_are_used():
+    outcome = understand({"budget": 8}, Surroundings(rates=Rates(load_s=20, measure_s=30, overhead_s=0)))
+    assert "One trial: about 50s (20s until the engine serves, 30s of load)." in outcome.forecast
