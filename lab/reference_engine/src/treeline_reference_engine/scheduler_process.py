@@ -1,0 +1,143 @@
+"""The scheduler process: start-up, then steps until the parent goes away.
+
+Started by the parent as ``python -m treeline_reference_engine.scheduler_process FD``.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import signal
+import sys
+import time
+import traceback
+from collections import deque
+from multiprocessing.connection import Connection
+
+from . import logs, profiles
+from .batch_engine import BatchEngine
+from .crash import print_from_ranks
+from .messages import Leave, Ready, connection
+from .scheduler import Scheduler
+from .server_args import ServerArgs
+from .startup import SimulatedFaultError, SimulatedKillError, Startup
+
+_log = logging.getLogger(__name__)
+
+
+class Inbox:
+    """Messages of the parent. The parent's end closing is the order to leave."""
+
+    def __init__(self, link: Connection) -> None:
+        self._link = link
+        self.messages: deque[object] = deque()
+
+    def wait(self, seconds: float | None) -> None:
+        """Wait for a message, at most ``seconds`` (None: ever). Raises SystemExit when the parent is gone."""
+        ready, _, _ = select.select([self._link], [], [], seconds)
+        if not ready:
+            return
+        try:
+            self.messages.append(self._link.recv())
+        except (EOFError, ConnectionError):
+            raise SystemExit(0) from None
+
+    def sleep_until(self, deadline: float) -> None:
+        """Sleep to a monotonic time, taking messages in meanwhile."""
+        while (left := deadline - time.monotonic()) > 0:
+            self.wait(left)
+        self.wait(0)
+
+    def pause(self, seconds: float) -> None:
+        """Sleep ``seconds``."""
+        self.sleep_until(time.monotonic() + seconds)
+
+
+def run(link: Connection) -> None:
+    """The whole life. Raises SimulatedFaultError, SimulatedKillError or SystemExit."""
+    args = ServerArgs(link.recv())
+    logs.configure(args["log_level"], " TP0" if args["tp_size"] > 1 else "")
+    inbox = Inbox(link)
+    try:
+        live(args, link, inbox)
+    except SimulatedFaultError as hit:
+        print_from_ranks(hit.fault.kind, hit.phase, hit.fault.ranks, args["tp_size"])
+        raise
+
+
+def live(args: ServerArgs, link: Connection, inbox: Inbox) -> None:
+    """Start-up and service."""
+    profile = profiles.load(args["fault_profile"])
+    rule = profile.match(args)
+    model, drafter = Startup(args, profile, inbox.pause).run()
+    fault = rule.fault if rule else None
+    scheduler = Scheduler(
+        args,
+        BatchEngine(model, drafter),
+        profile.timing,
+        fault,
+        profile.memory.max_total_num_tokens,
+        link.send,
+        inbox.sleep_until,
+    )
+    shown = {
+        "profile": profile.name,
+        "rule": rule.name if rule else None,
+        "extrapolated": rule.extrapolated if rule else False,
+    }
+    link.send(Ready(profile.memory.max_total_num_tokens, args.capture_sizes, shown))
+    serve(scheduler, inbox, link, fault)
+
+
+def serve(scheduler: Scheduler, inbox: Inbox, link: Connection, fault: profiles.Fault | None) -> None:
+    """Steps while there is work, waiting for messages otherwise."""
+    began = time.monotonic()
+    while True:
+        idle = not scheduler.busy
+        if idle and not inbox.messages:
+            inbox.wait(0.1 if fault is not None and fault.after_s is not None else None)
+        while inbox.messages:
+            scheduler.take(inbox.messages.popleft())
+            inbox.wait(0)
+        if fault is not None and _due(fault, scheduler.finished, time.monotonic() - began):
+            if fault.kind == "exit":
+                link.send(Leave(f"the fault profile ends the server {fault.after_s} s after ready"))
+                inbox.wait(None)
+            if fault.crash:
+                raise SimulatedFaultError(fault, "serving")
+        if scheduler.busy:
+            if idle:
+                scheduler.resume()
+            scheduler.run_once()
+
+
+def _due(fault: profiles.Fault, finished: int, seconds: float) -> bool:
+    if fault.phase != "serving" or not (fault.crash or fault.kind == "exit"):
+        return False
+    if fault.after_requests is not None:
+        return finished >= fault.after_requests
+    return seconds >= (fault.after_s or 0.0)
+
+
+def main() -> int:
+    """Run, and die as SGLang's scheduler dies: exception text, SIGQUIT to the parent, then its SIGKILL."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the parent drains; its end of the link decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    link = connection(int(sys.argv[1]))
+    parent = os.getppid()
+    try:
+        run(link)
+    except SimulatedFaultError:
+        pass  # its text has been printed
+    except SimulatedKillError:
+        os.kill(os.getpid(), signal.SIGKILL)
+    except Exception:
+        _log.error("Scheduler hit an exception: %s", traceback.format_exc())
+    os.kill(parent, signal.SIGQUIT)
+    time.sleep(10)  # bounded: the parent's SIGKILL comes at once
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
