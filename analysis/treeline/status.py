@@ -1,0 +1,71 @@
+"""How far a sweep is, in a few lines; light, so that it can be asked often."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from treeline.controller import liveness
+from treeline.progress import duration
+from treeline.records import Run, Started, Sweep, seconds_between, utc_now
+from treeline.store import SweepStore, TrialLog
+
+
+def status_lines(sweep_dir: Path) -> list[str]:
+    """Return what is done, what runs where, and what is left. Raises StoreError."""
+    store = SweepStore(sweep_dir)
+    sweep, log = store.read_sweep(), store.read_trials()
+    lines = [
+        f"sweep {sweep.sweep_id}: {sweep.plan.kind} of {len(sweep.plan.items)} items, "
+        f"dialect {sweep.dialect}, opened {sweep.created_at}",
+        *(_run_line(run) for run in sweep.runs[-1:]),
+        _trials_line(sweep, log),
+    ]
+    lines += [f"  {_claim_line(claim)}" for claim in log.unfinished if not _given_up(claim, log)]
+    if log.torn_bytes:
+        lines.append(f"  the last line of trials.jsonl is cut ({log.torn_bytes} bytes); it is left out")
+    lines.append(_next_step(sweep))
+    return lines
+
+
+def _run_line(run: Run) -> str:
+    if run.ended_at is not None:
+        return f"last run: {run.outcome} at {run.ended_at}: {run.reason or 'no reason given'}"
+    words = {
+        "alive": "works",
+        "dead": "died without closing the sweep",
+        "elsewhere": "runs on another machine, whether it lives cannot be told from here",
+    }
+    return f"last run: {run.controller}, since {run.started_at}: {words[liveness(run.controller)]}"
+
+
+def _trials_line(sweep: Sweep, log: TrialLog) -> str:
+    counts = Counter(line.status for line in log.finished.values())
+    told = ", ".join(f"{number} {status}" for status, number in counts.most_common()) or "none"
+    begun = {claim.item_id for claim in log.started.values()}
+    left = sum(item.item_id not in begun for item in sweep.plan.items)
+    return f"trials: {len(log.finished)} finished ({told}), {left} items not begun"
+
+
+def _claim_line(claim: Started) -> str:
+    lives = liveness(claim.controller)
+    since = duration(seconds_between(claim.at, utc_now()))
+    if lives == "dead":
+        return f"[{claim.host}] {claim.key.label}: interrupted; it is run again by the next run"
+    return f"[{claim.host}] {claim.key.label}: under way for {since} ({claim.purpose}: {claim.reason})"
+
+
+def _given_up(claim: Started, log: TrialLog) -> bool:
+    """Tell whether a later trial of the same item has a verdict: the interrupted one is history then."""
+    return any(
+        later.item_id == claim.item_id and later.seq > claim.seq and trial_id in log.finished
+        for trial_id, later in log.started.items()
+    )
+
+
+def _next_step(sweep: Sweep) -> str:
+    if sweep.finished_at is not None:
+        return f"finished {sweep.finished_at}: treeline report {sweep.sweep_id}"
+    if any(run.ended_at is None and liveness(run.controller) == "alive" for run in sweep.runs):
+        return f"so far: treeline report {sweep.sweep_id}"
+    return "unfinished: run the same command again to go on"
