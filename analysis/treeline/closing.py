@@ -1,0 +1,148 @@
+"""Closing a sweep: how a run of the playbook ended, and whether its exit code may be zero."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from treeline import plan as planner
+from treeline.keys import Plan
+from treeline.plan import History
+from treeline.records import Controller, Outcome, Run, Started, Sweep, utc_now
+from treeline.store import SweepStore, TrialLog
+
+
+@dataclass(frozen=True)
+class Closed:
+    """How a run ended. Any ``failures`` are to end the playbook with a non-zero exit code."""
+
+    outcome: Outcome
+    finished: bool
+    message: str
+    failures: tuple[str, ...]
+    states: dict[str, int]
+
+
+def close_sweep(
+    store: SweepStore, me: Controller, hosts: Mapping[str, Mapping[str, Any]], *, fail_on_bad: bool
+) -> Closed:
+    """Write down how this run ended.
+
+    Args:
+        hosts: per host ``restored`` (bool), ``reason`` and, where it left the sweep early, ``broke_off``.
+        fail_on_bad: count every cell that is not good as a failure.
+
+    Raises:
+        StoreError: the sweep folder cannot be read or written.
+    """
+    with store.lock():
+        sweep, log = store.read_sweep(), store.read_trials()
+        histories = {name: _history(log, name, me) for name in _hardware_classes(sweep, log)}
+        left = {
+            name: len(planner.open_items(sweep.plan, history.past)) for name, history in histories.items()
+        }
+        stops = [stop for h in histories.values() if (stop := planner.stop_reason(h.past)) is not None]
+        begun = sum(line.controller == me for line in log.started.values())
+        outcome = _outcome(stops, left, begun, sweep.options.get("max_trials_per_run"))
+        states = _states(sweep.plan, histories)
+        failures = [
+            *_host_failures(hosts),
+            *(f"the sweep was stopped: {stop}" for stop in stops),
+            *_nothing_learned(histories, hosts),
+            *(_left_over(left) if outcome == "incomplete" else []),
+            *(_bad(states) if fail_on_bad else []),
+        ]
+        message = _message(sweep.sweep_id, outcome, states, sum(left.values()))
+        _end_run(sweep, me, outcome, "; ".join(failures) or message)
+        store.write_sweep(sweep)
+    return Closed(outcome, sweep.finished_at is not None, message, tuple(failures), states)
+
+
+def _history(log: TrialLog, hardware_class: str, me: Controller) -> History:
+    def is_mine(line: Started) -> bool:
+        return line.controller == me
+
+    return History.of(log, hardware_class, this_run=is_mine, in_flight=lambda line: False)
+
+
+def _hardware_classes(sweep: Sweep, log: TrialLog) -> list[str]:
+    """Classes whose plan is owed: those that ran trials, and those of reached hosts that ran none."""
+    by_host = {line.host: line.hardware_class for line in log.started.values()}
+    idle = (entry.hardware_class for host, entry in sweep.provenance.items() if host not in by_host)
+    return list(dict.fromkeys([*by_host.values(), *(name for name in idle if name)]))
+
+
+def _outcome(stops: list[str], left: Mapping[str, int], begun: int, limit: Any) -> Outcome:
+    if stops:
+        return "stopped"
+    if left and not any(left.values()):
+        return "complete"
+    return "limit" if isinstance(limit, int) and begun >= limit else "incomplete"
+
+
+def _states(plan: Plan, histories: Mapping[str, History]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for history in histories.values():
+        for cell in planner.cells(plan, history.past).values():
+            counts[cell.state] = counts.get(cell.state, 0) + 1
+    return counts
+
+
+def _host_failures(hosts: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    failures = []
+    for host, entry in hosts.items():
+        if not entry.get("restored"):
+            why = entry.get("reason") or "no reason given"
+            failures.append(
+                f"{host} is NOT restored: {why}. Run `ansible-playbook restore.yml` when it answers"
+            )
+        if entry.get("broke_off"):
+            failures.append(f"{host} left the sweep early: {entry['broke_off']}")
+    return failures
+
+
+def _nothing_learned(histories: Mapping[str, History], hosts: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Hosts that went out are no failure as long as some trial, of any run, said something about its cell."""
+    everything = [past for history in histories.values() for past in history.past]
+    if any(past.effect not in (None, "void", "node", "back") for past in everything):
+        return []
+    outs = [
+        f"{host}: {reason}"
+        for history in histories.values()
+        for host in dict.fromkeys([*(past.host for past in history.past), *hosts])
+        if (reason := planner.out_reason(history.past, host)) is not None
+    ]
+    return ["no host could work" + (f" ({'; '.join(outs)})" if outs else "")]
+
+
+def _left_over(left: Mapping[str, int]) -> list[str]:
+    return [f"{sum(left.values())} items of the plan were not run. Run the same command again to go on"]
+
+
+def _bad(states: Mapping[str, int]) -> list[str]:
+    bad = {name: number for name, number in states.items() if name not in ("good", "open")}
+    if not bad:
+        return []
+    return ["fail_on_bad: " + ", ".join(f"{number} {name}" for name, number in bad.items()) + " cells"]
+
+
+def _message(sweep_id: str, outcome: Outcome, states: Mapping[str, int], left: int) -> str:
+    told = ", ".join(f"{number} {name}" for name, number in states.items() if name != "open") or "none yet"
+    words = f"sweep {sweep_id}: cells: {told}"
+    if outcome == "complete":
+        return f"{words}; complete"
+    if outcome == "limit":
+        return f"{words}; {left} items are left for the next run: run the same command again to go on"
+    return f"{words}; {left} items are left"
+
+
+def _end_run(sweep: Sweep, me: Controller, outcome: Outcome, reason: str) -> None:
+    now = utc_now()
+    run = next((run for run in reversed(sweep.runs) if run.controller == me), None)
+    if run is None:
+        run = Run(controller=me, started_at=now)
+        sweep.runs.append(run)
+    run.ended_at, run.outcome, run.reason = now, outcome, reason
+    sweep.outcome = outcome
+    sweep.finished_at = now if outcome == "complete" else None

@@ -1,0 +1,124 @@
+"""Recording a trial: evidence, measurements, requests, and last of all its ``finished`` line.
+
+The order matters: once ``finished`` stands, everything it speaks of is on the disk. A crash in between
+leaves a trial without a verdict, which is run again; what was already written for it stays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from treeline_target import redact
+
+from treeline import evidence, jsonl, requests_table
+from treeline.plain import clean
+from treeline.records import Finished, utc_now
+from treeline.signatures import LogVerdict, classify_journal
+from treeline.steps import Steps
+from treeline.store import StoreError, SweepStore
+from treeline.trial_record import Ended, Kept, finished, measurements
+
+__all__ = ["Ended", "Recorded", "record"]
+
+LOAD = "load.json"
+_ANSWERS = ("outcome", "msg", "canaries", "garbled_samples", "warmup", "not_measured", "engine")
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What was written: the ``finished`` line, and remarks about evidence that is missing or cut."""
+
+    line: Finished
+    measurements: int
+    remarks: tuple[str, ...] = ()
+
+
+def record(store: SweepStore, ended: Ended) -> Recorded:
+    """Make the verdict on a trial and write everything down.
+
+    Raises:
+        StoreError: something could not be written; the trial has no verdict then. Or it was not claimed, or
+            has a verdict already.
+    """
+    log = store.read_trials()
+    claim = log.started.get(ended.trial_id)
+    if claim is None:
+        raise StoreError(f"trial {ended.trial_id} was never claimed in {store.folder}")
+    if ended.host is not None and ended.host != claim.host:
+        raise StoreError(f"trial {ended.trial_id} was claimed by {claim.host}, not by {ended.host}")
+    if ended.trial_id in log.finished:
+        raise StoreError(f"trial {ended.trial_id} is on record already")
+    sweep = store.read_sweep()
+    kept = _keep_evidence(store, ended)
+    line = finished(sweep, claim, ended, kept, utc_now())
+    measured = measurements(line, ended.steps.load.mappings("points"), kept.remarks)
+    _keep_requests(store, ended.trial_id, kept)
+    _keep_answers(ended.steps, kept)
+    with store.lock():
+        moved = [store.append_measurement(measurement) for measurement in measured]
+        moved.append(store.append_trial(line))
+    kept.remarks.extend(f"a line that was never finished was moved to {path}" for path in moved if path)
+    if ended.archive is not None and kept.folder is not None:
+        ended.archive.unlink(missing_ok=True)
+    return Recorded(line, len(measured), tuple(kept.remarks))
+
+
+def _keep_evidence(store: SweepStore, ended: Ended) -> Kept:
+    """Unpack and read the evidence. Bad evidence is a remark; a failing results folder is an error."""
+    kept = Kept()
+    kept.remarks.extend(clean(note) for note in ended.steps.evidence.get("notes", list) or [])
+    if ended.archive is None:
+        kept.remarks.append("no evidence was fetched")
+        return kept
+    folder = store.folder / "evidence" / ended.trial_id
+    try:
+        unpacked = evidence.unpack(ended.archive, folder)
+    except evidence.EvidenceError as error:
+        kept.remarks.append(f"the evidence cannot be used: {error}")
+        return kept
+    kept.remarks.extend(f"{name} of the evidence breaks off" for name in unpacked.cut)
+    journal = folder / evidence.JOURNAL
+    if evidence.JOURNAL not in unpacked.names:
+        kept.remarks.append("the evidence holds no journal")
+        return Kept(folder, None, kept.remarks)
+    kernel = folder / evidence.KERNEL if evidence.KERNEL in unpacked.names else None
+    return Kept(folder, _classify(journal, kernel, ended.steps, kept.remarks), kept.remarks)
+
+
+def _classify(journal: Path, kernel: Path | None, steps: Steps, remarks: list[str]) -> LogVerdict | None:
+    """What the log says. A log that cannot be read is a remark: the verdict rests on the other facts then."""
+    try:
+        return classify_journal(journal, alive=_is_alive(steps), kernel=kernel)
+    except (OSError, ValueError) as error:
+        remarks.append(f"the journal cannot be read: {error}")
+        return None
+
+
+def _is_alive(steps: Steps) -> bool:
+    """Whether the engine was alive at the end: by systemd where it was asked, else by the last step."""
+    alive = steps.evidence.get("alive", bool)
+    if alive is not None:
+        return alive
+    return steps.ready.text("outcome") in ("ready", "timeout", "mismatch") and steps.load.text("outcome") in (
+        None,
+        "done",
+        "timeout",
+    )
+
+
+def _keep_requests(store: SweepStore, trial_id: str, kept: Kept) -> None:
+    source = kept.folder / evidence.REQUESTS if kept.folder else None
+    if source is not None and source.exists():
+        requests_table.write(source, store.folder / "requests" / f"{trial_id}.parquet", trial_id)
+
+
+def _keep_answers(steps: Steps, kept: Kept) -> None:
+    """Lay what the engine answered beside the evidence: the gates name only which canaries were wrong."""
+    if kept.folder is None or not steps.load.ran:
+        return
+    answers = redact.fields({name: steps.load.data[name] for name in _ANSWERS if name in steps.load.data})
+    jsonl.write_atomic(
+        kept.folder / LOAD, msgspec.json.format(msgspec.json.encode(answers), indent=1) + b"\n"
+    )

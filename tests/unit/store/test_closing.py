@@ -1,0 +1,128 @@
+"""How a run ended, and what makes its exit code non-zero."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from store_builders import append, finished, item, me, plan, started, store_at
+from treeline.closing import Closed, close_sweep
+from treeline.records import Provenance
+from treeline.store import SweepStore
+
+FINE = {"lab1": {"restored": True, "reason": ""}}
+
+
+def closed(store: SweepStore, hosts: dict[str, Any] | None = None, fail_on_bad: bool = False) -> Closed:
+    return close_sweep(store, me(), FINE if hosts is None else hosts, fail_on_bad=fail_on_bad)
+
+
+def filled(folder: Path, *effects: str, **changes: Any) -> SweepStore:
+    store = store_at(folder, plan(*(8 * (n + 1) for n in range(len(effects)))), **changes)
+    for seq, effect in enumerate(effects, 1):
+        line = started(seq, item(8 * seq))
+        status = {"good": "ok", "void": "void"}.get(effect, "crash")
+        append(store, line, finished(line, status, effect))
+    return store
+
+
+def test_a_complete_sweep_is_finished(tmp_path: Path) -> None:
+    store = filled(tmp_path / "s", "good", "bad")
+    result = closed(store)
+    assert (result.outcome, result.finished, result.failures) == ("complete", True, ())
+    assert result.states == {"good": 1, "bad": 1}
+    sweep = store.read_sweep()
+    assert sweep.finished_at is not None
+    assert sweep.runs[0].ended_at == sweep.finished_at
+    assert sweep.runs[0].outcome == "complete"
+
+
+def test_a_host_that_is_not_restored_fails_the_run(tmp_path: Path) -> None:
+    store = filled(tmp_path / "s", "good")
+    result = closed(store, {"lab1": {"restored": False, "reason": "no route to host"}})
+    assert result.finished
+    assert any("lab1 is NOT restored: no route to host" in text for text in result.failures)
+    assert "NOT restored" in str(store.read_sweep().runs[0].reason)
+
+
+def test_a_host_that_left_early_fails_the_run(tmp_path: Path) -> None:
+    result = closed(filled(tmp_path / "s", "good"), {"lab1": {"restored": True, "broke_off": "disk full"}})
+    assert any("left the sweep early: disk full" in text for text in result.failures)
+
+
+def test_the_limit_of_a_run_is_no_failure_and_leaves_the_sweep_open(tmp_path: Path) -> None:
+    store = store_at(tmp_path / "s", plan(8, 16), options={"max_trials_per_run": 1})
+    line = started(1)
+    append(store, line, finished(line))
+    result = closed(store)
+    assert (result.outcome, result.finished, result.failures) == ("limit", False, ())
+    assert "1 items are left" in result.message
+    assert "same command again" in result.message
+    assert store.read_sweep().finished_at is None
+
+
+def test_a_stopped_sweep_fails_and_can_be_resumed(tmp_path: Path) -> None:
+    store = filled(tmp_path / "s", "setup")
+    result = closed(store)
+    assert (result.outcome, result.finished) == ("stopped", False)
+    assert any("the sweep was stopped" in text for text in result.failures)
+
+
+def test_no_host_could_work(tmp_path: Path) -> None:
+    store = store_at(tmp_path / "s", plan(8), provenance={"lab1": Provenance(hardware_class="cpu")})
+    result = closed(store)
+    assert result.outcome == "incomplete"
+    assert any("no host could work" in text for text in result.failures)
+
+
+def test_items_left_because_their_host_went_out_fail_with_the_reason(tmp_path: Path) -> None:
+    result = closed(filled(tmp_path / "s", "void", "void"))
+    assert result.outcome == "incomplete"
+    assert any(
+        "no host could work (lab1: two of its trials in a row were void" in text for text in result.failures
+    )
+    assert any("2 items of the plan were not run" in text for text in result.failures)
+
+
+def test_a_plan_that_only_gave_void_trials_is_a_failure_although_it_is_complete(tmp_path: Path) -> None:
+    store = store_at(tmp_path / "s", plan(8))
+    for seq in range(1, 5):
+        line = started(seq, host=f"lab{seq}")
+        append(store, line, finished(line, "void", "void"))
+    result = closed(store)
+    assert (result.outcome, result.states) == ("complete", {"unknown": 1})
+    assert result.failures == ("no host could work",)
+
+
+def test_a_host_that_went_out_is_no_failure_where_the_others_did_the_plan(tmp_path: Path) -> None:
+    store = filled(tmp_path / "s", "good")
+    for seq in (2, 3):
+        line = started(seq, host="lab2")
+        append(store, line, finished(line, "void", "void"))
+    assert closed(store).failures == ()
+
+
+def test_every_class_owes_the_plan(tmp_path: Path) -> None:
+    classes = {"lab1": Provenance(hardware_class="cpu"), "lab2": Provenance(hardware_class="b")}
+    result = closed(filled(tmp_path / "s", "good", provenance=classes))
+    assert result.outcome == "incomplete"
+    assert result.states == {"good": 1, "open": 1}
+    # A host of the same class that had nothing to do owes nothing.
+    classes = {"lab1": Provenance(hardware_class="cpu"), "lab2": Provenance(hardware_class="cpu")}
+    assert closed(filled(tmp_path / "t", "good", provenance=classes)).outcome == "complete"
+
+
+def test_fail_on_bad_fails_for_every_cell_that_is_not_good(tmp_path: Path) -> None:
+    store = filled(tmp_path / "s", "good", "bad", "dialect")
+    assert closed(store).failures == ()
+    result = closed(store, fail_on_bad=True)
+    assert result.failures == ("fail_on_bad: 1 bad, 1 unknown cells",)
+
+
+def test_an_earlier_runs_stop_does_not_count(tmp_path: Path) -> None:
+    store = store_at(tmp_path / "s", plan(8))
+    gone = msgspec.structs.replace(me(), pid_start=1)
+    old, new = started(1, controller=gone), started(2)
+    append(store, old, finished(old, "crash", "setup"), new, finished(new))
+    assert closed(store).outcome == "complete"
