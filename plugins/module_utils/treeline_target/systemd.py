@@ -5,9 +5,10 @@ Semantics this rests on were measured on systemd 252; see docs in the role READM
 
 from __future__ import annotations
 
+import os
 import subprocess
 from dataclasses import dataclass
-from typing import Sequence
+from typing import Mapping, Optional, Sequence
 
 DEFAULT_TIMEOUT_S = 30.0
 
@@ -26,19 +27,29 @@ class Completed:
     stderr: str
 
 
-def run(argv: Sequence[str], timeout: float = DEFAULT_TIMEOUT_S, check: bool = False) -> Completed:
+def run(
+    argv: Sequence[str],
+    timeout: float = DEFAULT_TIMEOUT_S,
+    check: bool = False,
+    environment: Optional[Mapping[str, str]] = None,
+    own_session: bool = False,
+) -> Completed:
     """Run `argv` without a shell and return its output as text (bad bytes replaced).
 
-    Raises CommandError when the program is missing, outlasts `timeout` seconds, or (with `check`) exits non-zero.
+    `environment` is added to this process's own; `own_session` detaches it from a hang-up of ours.
+    Raises CommandError when the program is missing, outlasts `timeout` seconds, or (with `check`) exits
+    non-zero.
     """
     try:
-        done = subprocess.run(  # noqa: S603
+        done = subprocess.run(
             list(argv),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             timeout=timeout,
             check=False,
+            env={**os.environ, **environment} if environment else None,
+            start_new_session=own_session,
         )
     except FileNotFoundError:
         raise CommandError("%s is not installed on this host" % argv[0]) from None

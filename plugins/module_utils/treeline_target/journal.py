@@ -1,0 +1,180 @@
+"""Read the journal in bounded time: the lines of one invocation, and what the engine's log tells.
+
+Only journalctl is used; output is JSON, one entry a line. journald writes MESSAGE as a string, as a list of
+byte values (when it is not clean UTF-8) or as null (when it was too large and `--all` was not given).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import selectors
+import subprocess
+import time
+from dataclasses import dataclass
+from typing import Any, Generator, Iterable, Iterator, Mapping, Optional, Sequence
+
+# What readers of the evidence need; everything else (command lines, capabilities) is left in the journal.
+FIELDS = (
+    "MESSAGE,MESSAGE_ID,PRIORITY,SYSLOG_IDENTIFIER,UNIT,INVOCATION_ID,JOB_TYPE,JOB_RESULT,UNIT_RESULT,"
+    "EXIT_CODE,EXIT_STATUS,N_DROPPED,OBJECT_SYSTEMD_UNIT,_PID,_COMM,_TRANSPORT,_SYSTEMD_UNIT,"
+    "_SYSTEMD_INVOCATION_ID,_LINE_BREAK,_SOURCE_REALTIME_TIMESTAMP,_SOURCE_MONOTONIC_TIMESTAMP"
+)
+# sd-messages.h
+MESSAGE_STOPPING = "de5b426a63be47a7b6ac3eaac82e2f6f"
+MESSAGE_DROPPED = "a596d6fe7bfa4994828e72309e95d61e"
+
+_PHASES = (
+    ("dist_init", re.compile(r"Init torch distributed begin|sglang is using nccl")),
+    ("weights", re.compile(r"Load weight begin|Loading safetensors checkpoint shards|loading shards:")),
+    ("kv_pool", re.compile(r"KV Cache is allocated|VA upper bound|Memory pool end")),
+    ("graph_capture", re.compile(r"Capture (?:(?:target|draft) )?(?:\w+ )?cuda graph (?:begin|bs)", re.I)),
+    ("http", re.compile(r"Application startup complete|Uvicorn running on")),
+    ("serving", re.compile(r"The server is fired up and ready to roll")),
+)
+_WIDTH = re.compile(
+    r"Capture (?:(?P<role>target|draft) )?(?P<mode>\w+ )?CUDA graph begin.*?"
+    r"num_tokens_per_(?:req|bs)=(?P<width>\d+)",
+    re.I,
+)
+_READ_SIZE = 1 << 16
+
+
+class JournalError(Exception):
+    """journalctl is missing, failed, or did not end in time; the message says which."""
+
+
+@dataclass(frozen=True)
+class LogFacts:
+    """What the engine's log says: seconds from its first entry to each phase, the captured verify width."""
+
+    phases: dict[str, float]
+    captured_width: Optional[int]
+
+
+def invocation_query(invocation_id: str) -> tuple[str, ...]:
+    """Matches for the lines of one service life: the engine's own, and systemd's about it."""
+    return ("_SYSTEMD_INVOCATION_ID=%s" % invocation_id, "+", "INVOCATION_ID=%s" % invocation_id)
+
+
+def unit_query(unit: str) -> tuple[str, ...]:
+    """Matches for everything of a unit, whichever life: for when nothing started."""
+    return ("_SYSTEMD_UNIT=%s" % unit, "+", "UNIT=%s" % unit)
+
+
+def since(usec: int) -> str:
+    """The journalctl argument for a start time in microseconds since the epoch."""
+    return "--since=@%d.%06d" % divmod(usec, 1_000_000)
+
+
+def stream(arguments: Sequence[str], timeout_s: float) -> Generator[bytes, None, None]:
+    """Lines (no newline) of `journalctl --output=json ARGUMENTS`; it ends when the caller stops early.
+
+    Raises JournalError when journalctl is missing, exits non-zero, or runs for more than `timeout_s` seconds.
+    """
+    argv = [
+        "journalctl",
+        "--quiet",
+        "--no-pager",
+        "--all",  # or large messages come as null
+        "--output=json",
+        "--output-fields=%s" % FIELDS,
+        *arguments,
+    ]
+    deadline = time.monotonic() + timeout_s
+    try:
+        process = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+    except FileNotFoundError:
+        raise JournalError("journalctl is not installed on this host") from None
+    try:
+        yield from _lines(process, deadline, timeout_s)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def _lines(process: subprocess.Popen[bytes], deadline: float, timeout_s: float) -> Iterator[bytes]:
+    rest, complaint = b"", b""
+    if process.stdout is None or process.stderr is None:  # both were asked for as pipes
+        return
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        selector.register(process.stderr, selectors.EVENT_READ)
+        while selector.get_map():
+            ready = selector.select(max(0.0, deadline - time.monotonic()))
+            if time.monotonic() >= deadline:
+                raise JournalError("journalctl did not end within %g s" % timeout_s)
+            for key, _ in ready:
+                chunk = os.read(key.fd, _READ_SIZE)
+                if not chunk:
+                    selector.unregister(key.fileobj)
+                elif key.fileobj is process.stderr:
+                    complaint += chunk
+                else:
+                    *whole, rest = (rest + chunk).split(b"\n")
+                    yield from whole
+    if rest:
+        yield rest
+    if process.wait() != 0:
+        said = complaint.decode("utf-8", "replace").strip()
+        raise JournalError("journalctl exited %d: %s" % (process.returncode, said or "no output"))
+
+
+def parse(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    """Journal entries as dicts; lines that are not JSON objects are left out."""
+    for line in lines:
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(entry, dict):
+            yield entry
+
+
+def entries(arguments: Sequence[str], timeout_s: float) -> list[dict[str, Any]]:
+    """All entries for a query, in memory: for queries that are small by nature. Raises JournalError."""
+    return list(parse(stream(arguments, timeout_s)))
+
+
+def message(entry: Mapping[str, Any]) -> str:
+    """The MESSAGE of an entry as text; bad bytes are replaced, null is empty, of several the first counts."""
+    value = entry.get("MESSAGE")
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and value:
+        if all(isinstance(item, int) and 0 <= item < 256 for item in value):
+            return bytes(value).decode("utf-8", "replace")
+        return message({"MESSAGE": value[0]})
+    return ""
+
+
+def usec(entry: Mapping[str, Any], field: str = "__MONOTONIC_TIMESTAMP") -> Optional[int]:
+    """A time stamp of an entry in microseconds, None where it has none."""
+    value = entry.get(field)
+    return int(value) if isinstance(value, str) and value.isdigit() else None
+
+
+def log_facts(found: Iterable[Mapping[str, Any]]) -> LogFacts:
+    """Phases and captured verify width from the entries of one invocation, oldest first.
+
+    A phase stands at its first line. The width is that of the target's verify graph; a line that does not say
+    whose graph it is counts where none does; a drafter's own graph never does.
+    """
+    phases: dict[str, float] = {}
+    start: Optional[int] = None
+    widths: dict[int, int] = {}
+    for entry in found:
+        at, text = usec(entry), message(entry)
+        if at is not None and start is None:
+            start = at
+        for name, pattern in _PHASES:
+            if name not in phases and at is not None and start is not None and pattern.search(text):
+                phases[name] = round((at - start) / 1e6, 3)
+        match = _WIDTH.search(text)
+        mode = (match["mode"] or "").strip().lower() if match else ""
+        if match and (match["role"] or "").lower() != "draft" and mode != "prefill":
+            widths.setdefault(0 if mode == "verify" else 1, int(match["width"]))
+    return LogFacts(phases, widths[min(widths)] if widths else None)
