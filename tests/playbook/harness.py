@@ -1,0 +1,157 @@
+"""What the playbook tests share: run ansible-playbook as a user does, and look at a host by its own tools."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from treeline_lab.lab import Lab
+
+ROOT = Path(__file__).resolve().parents[2]
+PRODUCTION = "sglang-ddtree.service"
+TRIAL = "sglang-ddtree-trial.service"
+FRONT = "sglang-front.service"
+SOCKET = "sglang-wake.socket"
+# Short loads: these tests are about what happens around a measurement, not about its precision.
+QUICK: dict[str, Any] = {"treeline_max_tokens": 24, "concurrency": 1}
+
+FOUND_UNITS = {
+    FRONT: f"""[Unit]
+Description=Stands for whatever follows the service
+PartOf={PRODUCTION}
+[Service]
+ExecStart=/usr/bin/sleep infinity
+""",
+    SOCKET: f"""[Unit]
+Description=Stands for a socket that would start the service
+[Socket]
+ListenStream=127.0.0.1:31777
+Service={PRODUCTION}
+""",
+}
+
+
+@dataclass
+class Target:
+    """A lab, the inventory that reaches it, and the results folder of one test."""
+
+    lab: Lab
+    inventory: Path
+    hosts: tuple[str, ...]
+    results: Path
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    # -- on the host ---------------------------------------------------------------------------------------
+
+    def on(self, host: str, *argv: str, check: bool = True) -> str:
+        """Run `argv` inside the host, past Ansible and SSH; its standard output."""
+        done = self.lab.host(host).enter(list(argv))
+        if check and done.returncode != 0:
+            raise AssertionError(f"{host}: {' '.join(argv)} exited {done.returncode}: {done.stderr}{done.stdout}")
+        return done.stdout
+
+    def write(self, host: str, path: str, content: str) -> None:
+        """Write a file inside the host."""
+        self.on(host, sys_python(), "-c", "import pathlib,sys; p=pathlib.Path(sys.argv[1]); "
+                "p.parent.mkdir(parents=True, exist_ok=True); p.write_text(sys.argv[2])", path, content)
+
+    def show(self, host: str, unit: str, *properties: str) -> dict[str, str]:
+        """`systemctl show` of some properties."""
+        text = self.on(host, "systemctl", "show", f"--property={','.join(properties)}", unit)
+        return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+
+    def served(self, host: str, port: int = 30000) -> dict[str, Any] | None:
+        """What answers on the production port, or None."""
+        text = self.on(host, "curl", "-s", "-m", "5", f"http://127.0.0.1:{port}/server_info", check=False)
+        return json.loads(text) if text.strip().startswith("{") else None
+
+    def found_state(self, host: str) -> dict[str, Any]:
+        """Everything a sweep must leave as it was: units, environment, enablement, states, served arguments."""
+        served = self.served(host) or {}
+        return {
+            "cat": self.on(host, "systemctl", "cat", PRODUCTION, check=False),
+            "environment": self.on(host, "cat", "/etc/sglang-ddtree/env", check=False),
+            "enabled": self.on(host, "systemctl", "is-enabled", PRODUCTION, check=False).strip(),
+            "states": {
+                unit: self.on(host, "systemctl", "is-active", unit, check=False).strip()
+                for unit in (PRODUCTION, FRONT, SOCKET)
+            },
+            "served": {key: served.get(key) for key in ("port", "speculative_ddtree_budget", "max_running_requests")},
+            "trial": self.on(host, "systemctl", "is-active", TRIAL, check=False).strip() == "active",
+            "leftovers": self.on(host, "ls", "/run/systemd/system", check=False).count("treeline")
+            + self.on(host, "ls", "/run/systemd/system", check=False).count("trial"),
+            "snapshot": self.on(host, "ls", "/var/lib/treeline/found.json", check=False).strip(),
+        }
+
+    # -- the controller ------------------------------------------------------------------------------------
+
+    def command(self, playbook: str, **extra: Any) -> list[str]:
+        """The command line a user would type."""
+        given = {"treeline_results_dir": str(self.results), **self.extra, **extra}
+        argv = [str(Path(sys.executable).parent / "ansible-playbook"), playbook, "-i", str(self.inventory)]
+        return [*argv, "-e", json.dumps(given)]
+
+    def start(self, playbook: str, **extra: Any) -> subprocess.Popen[str]:
+        """Start a playbook in the background; its output goes to a file beside the results."""
+        self.results.mkdir(parents=True, exist_ok=True)
+        with (self.results / f"{playbook}.log").open("w", encoding="utf-8") as log:
+            return subprocess.Popen(self.command(playbook, **extra), cwd=ROOT, env=environment(), text=True,
+                                    stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                                    start_new_session=True)
+
+    def run(self, playbook: str, expect: int | None = 0, timeout: float = 280, **extra: Any) -> str:
+        """Run a playbook to its end; its output. Fails when the exit code is not `expect`."""
+        done = subprocess.run(self.command(playbook, **extra), cwd=ROOT, env=environment(), text=True, timeout=timeout,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        if expect is not None and done.returncode != expect:
+            raise AssertionError(f"{playbook} exited {done.returncode}, not {expect}:\n{done.stdout[-6000:]}")
+        return done.stdout
+
+    def lines(self, name: str = "trials.jsonl") -> list[dict[str, Any]]:
+        """All lines of a record file of all sweeps below the results folder, oldest sweep first."""
+        return [
+            json.loads(line)
+            for path in sorted(self.results.glob(f"*/{name}"))
+            for line in path.read_text(encoding="utf-8").splitlines()
+        ]
+
+    def finished(self, purpose: str | None = None) -> list[dict[str, Any]]:
+        """The finished trials in order."""
+        return [
+            line for line in self.lines()
+            if line["event"] == "finished" and (purpose is None or line["purpose"] == purpose)
+        ]
+
+    def started(self) -> list[dict[str, Any]]:
+        """The started lines in order."""
+        return [line for line in self.lines() if line["event"] == "started"]
+
+
+def sys_python() -> str:
+    """The interpreter inside the lab hosts."""
+    return "/usr/bin/python3"
+
+
+def environment() -> Mapping[str, str]:
+    """The environment of a playbook run: callback errors are fatal here, in production they only warn."""
+    return {**os.environ, "_ANSIBLE_CALLBACK_DISPATCH_ERROR_BEHAVIOR": "error", "ANSIBLE_FORCE_COLOR": "0",
+            "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}
+
+
+def eventually(what: str, condition: Callable[[], Any], timeout: float = 90, every: float = 0.3) -> Any:
+    """Wait until `condition` is true and return its value; fail with `what` after `timeout` seconds."""
+    deadline = time.monotonic() + timeout
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what}: not within {timeout:g} s")
+        time.sleep(every)
