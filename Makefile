@@ -19,7 +19,7 @@ $(VENV)/.base: pyproject.toml requirements.lock lab/reference_engine/pyproject.t
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Treeline needs Python 3.11 or newer; $(PYTHON) is %d.%d. Try: make PYTHON=python3.12 ..." % sys.version_info[:2])'
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "The module venv is missing: apt-get install python3-venv"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint requirements.lock --editable . --editable lab/reference_engine setuptools wheel
+	$(BIN)/python -m pip install --quiet --constraint requirements.lock --editable . --editable lab/reference_engine 'setuptools>=77'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.base
@@ -68,16 +68,16 @@ unit: $(VENV)/.dev
 	pytest tests/unit
 
 lab-tests: $(VENV)/.dev lab-requirements
-	pytest tests/lab
+	$(SUDO) env PATH="$$PATH" $(BIN)/pytest tests/lab -m "not long"
 
 playbook-tests: $(VENV)/.dev lab-requirements
-	pytest tests/playbook -m "not long"
+	$(SUDO) env PATH="$$PATH" $(BIN)/pytest tests/playbook -m "not long"
 
 molecule: $(VENV)/.dev lab-requirements
 	cd roles/sglang_ddtree && molecule test --all
 
 test-long: $(VENV)/.dev lab-requirements ## what is too long for every run
-	pytest tests/playbook -m long
+	$(SUDO) env PATH="$$PATH" $(BIN)/pytest tests/lab tests/playbook -m long
 
 bench: $(VENV)/.dev ## print the figures of DESIGN's budgets
 	for bench in tests/bench/bench_*.py; do $(BIN)/python "$$bench"; done

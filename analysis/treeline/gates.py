@@ -50,7 +50,7 @@ class Limits:
     canary_share: float = 0.6
     canaries: int = 3
     garbled_share: float = 0.2
-    outputs: int = 4
+    outputs: int = 8
     acceptance: float = 1.05
     verify_calls: int = 20
     prefix_cache_share: float = 0.01

@@ -9,7 +9,8 @@ from typing import Any
 def host_outcome(host_variables: Mapping[str, Any]) -> dict[str, Any]:
     """Outcome of one host: {touched, restored, reason, broke_off}.
 
-    A host is `touched` once its snapshot was attempted; an untouched host owes nothing, so it counts as restored.
+    A host is `touched` once its snapshot was attempted; an untouched host owes
+    nothing, so it counts as restored.
     """
     snapshot = host_variables.get("__treeline_snapshot")
     restored = host_variables.get("__treeline_restored") or {}

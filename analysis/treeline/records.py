@@ -73,11 +73,16 @@ class Gate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Times(msgspec.Struct, frozen=True, kw_only=True):
-    """When a trial began (controller's clock) and the seconds that its steps took (target's clock)."""
+    """When a trial began (controller's clock) and the seconds that its steps took (target's clock).
+
+    ``waited_s`` runs from the unit's start until readiness was decided, ``noticed_s`` from its death until then.
+    """
 
     started_at: str
     restart_s: float | None = None
     ready_s: float | None = None
+    waited_s: float | None = None
+    noticed_s: float | None = None
     load_s: float | None = None
     total_s: float | None = None
 

@@ -182,10 +182,13 @@ def _throughput(points: list[dict[str, Any]]) -> dict[str, float | None]:
 def _times(claim: Started, steps: Steps, now: str) -> Times:
     begun = steps.begin.get("at_monotonic", float)
     started = steps.ready.get("started_at_monotonic", float)
+    decided = steps.ready.get("returned_at_monotonic", float)
     return Times(
         started_at=claim.at,
         restart_s=_span(begun, started),
         ready_s=_number(steps.ready.get("ready_s", float)),
+        waited_s=_span(started, decided),
+        noticed_s=_span(steps.ready.get("died_at_monotonic", float), decided),
         load_s=_number(steps.load.get("load_s", float)),
         total_s=round(seconds_between(claim.at, now), 3),
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from harness import FOUND_UNITS, FRONT, PRODUCTION, SOCKET, Target
+from harness import FOUND_UNITS, PRODUCTION, Target, bring_up
 from treeline_lab.lab import Lab
 
 HOSTS = {"alpha": "10.66.0.21", "beta": "10.66.0.22"}
@@ -21,13 +21,15 @@ def two_hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     try:
         lab.up(HOSTS)
         folder = tmp_path_factory.mktemp("playbook")
-        target = Target(lab, lab.write_inventory(folder / "hosts.yml", HOSTS), tuple(HOSTS), folder / "deploy")
+        target = Target(
+            lab, lab.write_inventory(folder / "hosts.yml", HOSTS), tuple(HOSTS), folder / "deploy"
+        )
         target.run("deploy.yml", timeout=280)
         for host in HOSTS:
             for name, text in FOUND_UNITS.items():
                 target.write(host, f"/etc/systemd/system/{name}", text)
             target.on(host, "systemctl", "daemon-reload")
-            target.on(host, "systemctl", "start", FRONT, SOCKET)
+            bring_up(target, host)
         yield target
     finally:
         lab.down()
@@ -35,7 +37,7 @@ def two_hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
 
 @pytest.fixture
 def target(two_hosts: Target, tmp_path: Path) -> Iterator[Target]:
-    """Both hosts, a results folder of its own, and the proof afterwards that the found services are as before."""
+    """Both hosts, a results folder of its own, and the proof that the found services are as before."""
     before = {host: two_hosts.found_state(host) for host in two_hosts.hosts}
     for host, state in before.items():
         assert state["states"][PRODUCTION] == "active", f"{host} is not in order before the test: {state}"

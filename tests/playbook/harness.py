@@ -54,13 +54,22 @@ class Target:
         """Run `argv` inside the host, past Ansible and SSH; its standard output."""
         done = self.lab.host(host).enter(list(argv))
         if check and done.returncode != 0:
-            raise AssertionError(f"{host}: {' '.join(argv)} exited {done.returncode}: {done.stderr}{done.stdout}")
+            raise AssertionError(
+                f"{host}: {' '.join(argv)} exited {done.returncode}: {done.stderr}{done.stdout}"
+            )
         return done.stdout
 
     def write(self, host: str, path: str, content: str) -> None:
         """Write a file inside the host."""
-        self.on(host, sys_python(), "-c", "import pathlib,sys; p=pathlib.Path(sys.argv[1]); "
-                "p.parent.mkdir(parents=True, exist_ok=True); p.write_text(sys.argv[2])", path, content)
+        self.on(
+            host,
+            sys_python(),
+            "-c",
+            "import pathlib,sys; p=pathlib.Path(sys.argv[1]); "
+            "p.parent.mkdir(parents=True, exist_ok=True); p.write_text(sys.argv[2])",
+            path,
+            content,
+        )
 
     def show(self, host: str, unit: str, *properties: str) -> dict[str, str]:
         """`systemctl show` of some properties."""
@@ -73,7 +82,7 @@ class Target:
         return json.loads(text) if text.strip().startswith("{") else None
 
     def found_state(self, host: str) -> dict[str, Any]:
-        """Everything a sweep must leave as it was: units, environment, enablement, states, served arguments."""
+        """What a sweep must leave as it was: units, environment, enablement, states, served arguments."""
         served = self.served(host) or {}
         return {
             "cat": self.on(host, "systemctl", "cat", PRODUCTION, check=False),
@@ -83,7 +92,9 @@ class Target:
                 unit: self.on(host, "systemctl", "is-active", unit, check=False).strip()
                 for unit in (PRODUCTION, FRONT, SOCKET)
             },
-            "served": {key: served.get(key) for key in ("port", "speculative_ddtree_budget", "max_running_requests")},
+            "served": {
+                key: served.get(key) for key in ("port", "speculative_ddtree_budget", "max_running_requests")
+            },
             "trial": self.on(host, "systemctl", "is-active", TRIAL, check=False).strip() == "active",
             "leftovers": self.on(host, "ls", "/run/systemd/system", check=False).count("treeline")
             + self.on(host, "ls", "/run/systemd/system", check=False).count("trial"),
@@ -102,14 +113,30 @@ class Target:
         """Start a playbook in the background; its output goes to a file beside the results."""
         self.results.mkdir(parents=True, exist_ok=True)
         with (self.results / f"{playbook}.log").open("w", encoding="utf-8") as log:
-            return subprocess.Popen(self.command(playbook, **extra), cwd=ROOT, env=environment(), text=True,
-                                    stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-                                    start_new_session=True)
+            return subprocess.Popen(
+                self.command(playbook, **extra),
+                cwd=ROOT,
+                env=environment(),
+                text=True,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
 
     def run(self, playbook: str, expect: int | None = 0, timeout: float = 280, **extra: Any) -> str:
         """Run a playbook to its end; its output. Fails when the exit code is not `expect`."""
-        done = subprocess.run(self.command(playbook, **extra), cwd=ROOT, env=environment(), text=True, timeout=timeout,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        done = subprocess.run(
+            self.command(playbook, **extra),
+            cwd=ROOT,
+            env=environment(),
+            text=True,
+            timeout=timeout,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
         if expect is not None and done.returncode != expect:
             raise AssertionError(f"{playbook} exited {done.returncode}, not {expect}:\n{done.stdout[-6000:]}")
         return done.stdout
@@ -125,7 +152,8 @@ class Target:
     def finished(self, purpose: str | None = None) -> list[dict[str, Any]]:
         """The finished trials in order."""
         return [
-            line for line in self.lines()
+            line
+            for line in self.lines()
             if line["event"] == "finished" and (purpose is None or line["purpose"] == purpose)
         ]
 
@@ -141,8 +169,12 @@ def sys_python() -> str:
 
 def environment() -> Mapping[str, str]:
     """The environment of a playbook run: callback errors are fatal here, in production they only warn."""
-    return {**os.environ, "_ANSIBLE_CALLBACK_DISPATCH_ERROR_BEHAVIOR": "error", "ANSIBLE_FORCE_COLOR": "0",
-            "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}
+    return {
+        **os.environ,
+        "_ANSIBLE_CALLBACK_DISPATCH_ERROR_BEHAVIOR": "error",
+        "ANSIBLE_FORCE_COLOR": "0",
+        "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+    }
 
 
 def eventually(what: str, condition: Callable[[], Any], timeout: float = 90, every: float = 0.3) -> Any:
@@ -155,3 +187,11 @@ def eventually(what: str, condition: Callable[[], Any], timeout: float = 90, eve
         if time.monotonic() > deadline:
             raise AssertionError(f"{what}: not within {timeout:g} s")
         time.sleep(every)
+
+
+def bring_up(target: Target, host: str) -> None:
+    """Start the found service with what hangs on it; systemd refuses a socket whose service already runs."""
+    target.on(host, "systemctl", "stop", PRODUCTION)
+    for unit in (SOCKET, PRODUCTION, FRONT):
+        target.on(host, "systemctl", "start", unit)
+    eventually(f"{host} serves", lambda: target.served(host))

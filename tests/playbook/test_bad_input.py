@@ -30,14 +30,25 @@ CASES: list[tuple[dict[str, Any], list[str]]] = [
 def run(inventory: Path, given: dict[str, Any], tmp_path: Path) -> subprocess.CompletedProcess[str]:
     argv = [str(Path(sys.executable).parent / "ansible-playbook"), "sweep.yml", "-i", str(inventory)]
     argv += ["-e", json.dumps({"treeline_results_dir": str(tmp_path / "results"), **given})]
-    return subprocess.run(argv, cwd=ROOT, env=environment(), text=True, timeout=120, check=False,
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return subprocess.run(
+        argv,
+        cwd=ROOT,
+        env=environment(),
+        text=True,
+        timeout=120,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
 
 
 @pytest.fixture
 def nowhere(tmp_path: Path) -> Path:
     path = tmp_path / "hosts.yml"
-    path.write_text("all: {children: {sglang: {hosts: {nowhere: {ansible_host: 127.0.0.1, ansible_port: 1}}}}}\n")
+    path.write_text(
+        "all: {children: {sglang: {hosts: {nowhere: {ansible_host: 127.0.0.1, ansible_port: 1}}}}}\n"
+    )
     return path
 
 

@@ -1,4 +1,4 @@
-"""Sweeps that run to their end: statuses, the proof that each trial measured its own process, and the way back.
+"""Sweeps that run to their end: statuses, the proof that a trial measured its own process, and the way back.
 
 The `alpha` fixture compares the found service before and after each test.
 """
@@ -13,7 +13,7 @@ from harness import QUICK, Target
 
 def proven(trial: dict) -> tuple[str, str, int]:
     """What identifies the process that a trial measured; fails when the record does not prove it."""
-    assert trial["proof"]["trial_id_in_environment"] is True, trial["proof"]
+    assert trial["proof"]["trial_id_in_env"] == trial["trial_id"], trial["proof"]
     assert trial["invocation_id"] != trial["previous_invocation_id"]
     return trial["trial_id"], trial["invocation_id"], trial["main_pid"]
 
@@ -61,7 +61,18 @@ def test_a_grid_of_four_and_its_files(alpha: Target) -> None:
     (summary,) = alpha.results.glob("*/summary.csv")
     rows = list(csv.DictReader(summary.open(encoding="utf-8")))
     assert len(rows) == 4
-    assert {"budget", "topk", "maxreq", "graphs", "rows", "status", "class", "phase", "AL", "evidence"} <= set(rows[0])
+    assert {
+        "budget",
+        "topk",
+        "maxreq",
+        "graphs",
+        "rows",
+        "status",
+        "class",
+        "phase",
+        "AL",
+        "evidence",
+    } <= set(rows[0])
     assert (summary.parent / "summary.md").is_file()
     events = [json.loads(line) for line in (summary.parent / "events.jsonl").read_text().splitlines()]
     assert {"crash"} & {event.get("class") and "crash" for event in events if event["kind"] == "failed"}
@@ -86,5 +97,10 @@ def test_fail_on_bad_makes_bad_trials_exit_non_zero(alpha: Target) -> None:
 def test_two_hosts_share_one_plan(target: Target) -> None:
     target.run("sweep.yml", budget="4,8", maxreq="8,16", **QUICK)
     trials = target.finished("explore")
-    assert sorted((t["key"]["budget"], t["key"]["maxreq"]) for t in trials) == [(4, 8), (4, 16), (8, 8), (8, 16)]
+    assert sorted((t["key"]["budget"], t["key"]["maxreq"]) for t in trials) == [
+        (4, 8),
+        (4, 16),
+        (8, 8),
+        (8, 16),
+    ]
     assert {t["host"] for t in trials} == {"alpha", "beta"}

@@ -99,25 +99,36 @@ def _own_invocation(spec: Spec, state: unitwatch.UnitState) -> str:
     return state.invocation_id if state.invocation_id != spec.previous_invocation_id else ""
 
 
-def _query(spec: Spec, invocation_id: str) -> list[str]:
-    """The invocation's lines; where there was none, everything of the unit after the trial began."""
-    if invocation_id:
-        return list(journal.invocation_query(invocation_id))
-    start = "--after-cursor=%s" % spec.cursor if spec.cursor else journal.since(spec.since_realtime_usec)
-    return [start, *journal.unit_query(spec.unit)]
-
-
 def _copy_journal(path: Path, spec: Spec, invocation_id: str) -> JournalCopy:
     copy = JournalCopy()
     with gzip.open(path, "wb", compresslevel=6) as stream:
         try:
-            lines = journal.stream(_query(spec, invocation_id), JOURNAL_TIMEOUT_S)
-            for line in _capped(_watched(lines, copy, spec), copy, spec):
+            for line in _capped(_watched(_lines(spec, invocation_id), copy, spec), copy, spec):
                 stream.write(line + b"\n")
                 copy.lines += 1
         except journal.JournalError as error:
             copy.problem = str(error)
     return copy
+
+
+def _lines(spec: Spec, invocation_id: str) -> Iterator[bytes]:
+    """The lines of the trial's life; where it has no id, everything of the unit since the trial began."""
+    if invocation_id and not spec.cursor:
+        yield from journal.stream(journal.invocation_query(invocation_id), JOURNAL_TIMEOUT_S)
+        return
+    start = "--after-cursor=%s" % spec.cursor if spec.cursor else journal.since(spec.since_realtime_usec)
+    for line in journal.stream([start, *journal.unit_query(spec.unit)], JOURNAL_TIMEOUT_S):
+        if not invocation_id or belongs(line, invocation_id):
+            yield line
+
+
+def belongs(line: bytes, invocation_id: str) -> bool:
+    """Whether a line of the unit may be of this life: it names it, or none.
+
+    journald looks up the life of a writer when it reads; when the writer is gone by then, it may find only
+    the unit.
+    """
+    return invocation_id.encode("ascii", "replace") in line or b'INVOCATION_ID"' not in line
 
 
 def _watched(lines: Iterator[bytes], copy: JournalCopy, spec: Spec) -> Iterator[bytes]:

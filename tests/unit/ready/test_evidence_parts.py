@@ -67,6 +67,21 @@ def test_a_stop_is_one_that_systemd_was_ordered_to_make(line: bytes, stopped: bo
     assert copy.stopped_by_order is stopped
 
 
+@pytest.mark.parametrize(
+    ("fields", "belongs"),
+    [
+        ({"_SYSTEMD_INVOCATION_ID": "a" * 32}, True),
+        ({"INVOCATION_ID": "a" * 32}, True),
+        ({}, True),
+        ({"_SYSTEMD_INVOCATION_ID": "b" * 32}, False),
+        ({"INVOCATION_ID": "b" * 32}, False),
+    ],
+)
+def test_lines_of_another_life_of_the_unit_are_left_out(fields: dict[str, str], belongs: bool) -> None:
+    line = json.dumps({"MESSAGE": "x", **fields}, separators=(",", ":")).encode()
+    assert evidence.belongs(line, "a" * 32) is belongs
+
+
 def test_a_forgotten_life_ends_with_systemds_last_word() -> None:
     copy = evidence.JournalCopy(last_word_monotonic=5.0)
     gone = unitwatch.parse_state({"ActiveState": "inactive", "Result": "success", "ExecMainStatus": "0"})
