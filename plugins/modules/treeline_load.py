@@ -63,11 +63,11 @@ options:
     type: int
     default: 10
   chunk_timeout_s:
-    description: Longest silence inside an answer, in seconds.
+    description: Longest silence inside an answer, in seconds; the wait for its beginning does not count.
     type: int
     default: 60
   request_timeout_s:
-    description: Bound for one request, in seconds.
+    description: Bound for one request with its queueing, in seconds.
     type: int
     default: 600
   timeout_s:

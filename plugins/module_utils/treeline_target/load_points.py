@@ -10,9 +10,10 @@ from datetime import datetime, timezone
 from typing import Any, Callable, Iterator, Optional
 
 from . import load_engine, load_prompts, load_window, measures
-from .load_client import Client, Exchange
+from .load_client import Client
 from .load_records import Record
 from .load_spec import ClientKey, Spec
+from .load_stream import Exchange
 
 WARMUP_TOKENS = 32
 # Without it a loop against a closed port would spin.

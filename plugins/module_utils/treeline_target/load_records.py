@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Iterable, Optional
 
 from . import garble
-from .load_client import Exchange
 from .load_spec import ClientKey
+from .load_stream import Exchange
 
 FILE_NAME = "requests.ndjson.gz"
 

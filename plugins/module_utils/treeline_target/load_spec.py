@@ -47,7 +47,7 @@ class Canary:
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds in seconds: connecting, silence between two chunks, one request, the whole load."""
+    """Bounds in seconds: connecting, silence after a chunk, one request with its queueing, the whole load."""
 
     connect_s: float = 10.0
     chunk_s: float = 60.0

@@ -158,6 +158,16 @@ def test_failed_requests_are_counted_and_do_not_end_the_load(peer: Peer, make_sp
     assert point["completion_tokens"] == 5 * 12
 
 
+def test_one_client_goes_on_after_each_kind_of_silence(peer: Peer, make_spec: MakeSpec) -> None:
+    # One warms up; then the same client meets a stall, silence, and a stall again.
+    peer.modes = ["ok", "stall", "silence", "stall", "ok"]
+    point = load_run.run(make_spec(client_keys=[ClientKey(1)], requests_per_key=5), Unit().life())["points"][
+        0
+    ]
+    assert point["errors"] == {"timeout_chunk": 2, "timeout_request": 1}
+    assert (point["requests"], point["failed"], point["complete"], point["cancelled"]) == (5, 3, True, 0)
+
+
 def test_garbled_outputs_are_flagged_and_shown_in_short(peer: Peer, make_spec: MakeSpec) -> None:
     peer.text = "\ufffd" * 400
     result = load_run.run(make_spec(), Unit().life())
