@@ -53,7 +53,7 @@ sweep: lab ## boot the lab, deploy, sweep the field notes' seven configurations,
 	@echo "  take the lab down     make lab-down"
 
 # -- tests ---------------------------------------------------------------------------------------------
-test: lint types unit lab-tests playbook-tests molecule ## lint, types, unit, contract, lab, playbook and role tests
+test: lint types unit lab-tests playbook-tests molecule ## lint, types, unit, lab, playbook and role tests
 
 lint: $(VENV)/.dev
 	ruff check .
@@ -79,7 +79,7 @@ molecule: $(VENV)/.dev lab-requirements
 test-long: $(VENV)/.dev lab-requirements ## what is too long for every run
 	$(SUDO) env PATH="$$PATH" $(BIN)/pytest tests/lab tests/playbook -m long
 
-bench: $(VENV)/.dev ## print the figures of DESIGN's budgets
+bench: $(VENV)/.dev ## print speeds and costs: classifier, engine, load client, overhead of a trial
 	for bench in tests/bench/bench_*.py; do $(BIN)/python "$$bench"; done
 
 .PHONY: help setup lab lab-requirements lab-down lab-status sweep test lint types unit lab-tests playbook-tests molecule test-long bench

@@ -95,6 +95,9 @@ def classify(
         raise click.ClickException(str(error)) from error
     except OSError as error:
         raise click.ClickException(f"{error.filename or file}: {error.strerror or error}") from error
+    if not verdict.lines:
+        name = "standard input" if str(file) == "-" else file
+        raise click.ClickException(f"{name}: no line of a log in it; it is empty, or damaged gzip data")
     if as_json:
         import msgspec
 
@@ -127,9 +130,11 @@ def describe(verdict: LogVerdict) -> list[str]:
 def _acceptance(verdict: LogVerdict) -> str | None:
     if not verdict.accept_lens:
         return None
-    lens = sorted(verdict.accept_lens)
-    middle = lens[len(lens) // 2]
-    return f"{len(lens)} with an acceptance length: {lens[0]:.2f} .. {lens[-1]:.2f}, median {middle:.2f}"
+    from statistics import median
+
+    lens = verdict.accept_lens
+    spread = f"{min(lens):.2f} .. {max(lens):.2f}, median {median(lens):.2f}"
+    return f"{len(lens)} with an acceptance length: {spread}"
 
 
 def find_sweep(sweep: str | None, results: Path) -> Path:

@@ -8,8 +8,9 @@ from typing import Any
 
 from treeline import plan as planner
 from treeline.keys import Plan
+from treeline.outcomes import host_states
 from treeline.plan import History
-from treeline.records import Controller, Outcome, Run, Started, Sweep, utc_now
+from treeline.records import Controller, HostState, Outcome, Run, Started, Sweep, utc_now
 from treeline.store import SweepStore, TrialLog
 
 
@@ -30,12 +31,13 @@ def close_sweep(
     """Write down how this run ended.
 
     Args:
-        hosts: per host ``restored`` (bool), ``reason`` and, where it left the sweep early, ``broke_off``.
+        hosts: per host what ``treeline.outcomes.host_outcome`` returns; all but ``restored`` may be missing.
         fail_on_bad: count every cell that is not good as a failure.
 
     Raises:
         StoreError: the sweep folder cannot be read or written.
     """
+    states_of_hosts = host_states(hosts)
     with store.lock():
         sweep, log = store.read_sweep(), store.read_trials()
         histories = {name: _history(log, name, me) for name in _hardware_classes(sweep, log)}
@@ -47,14 +49,15 @@ def close_sweep(
         outcome = _outcome(stops, left, begun, sweep.options.get("max_trials_per_run"))
         states = _states(sweep.plan, histories)
         failures = [
-            *_host_failures(hosts),
+            *_host_failures(states_of_hosts, sum(left.values())),
             *(f"the sweep was stopped: {stop}" for stop in stops),
             *_nothing_learned(histories, hosts),
             *(_left_over(left) if outcome == "incomplete" else []),
             *(_bad(states) if fail_on_bad else []),
         ]
         message = _message(sweep.sweep_id, outcome, states, sum(left.values()))
-        _end_run(sweep, me, outcome, "; ".join(failures) or message)
+        run = _end_run(sweep, me, outcome, "; ".join(failures) or message)
+        run.hosts = states_of_hosts
         store.write_sweep(sweep)
     return Closed(outcome, sweep.finished_at is not None, message, tuple(failures), states)
 
@@ -89,23 +92,25 @@ def _states(plan: Plan, histories: Mapping[str, History]) -> dict[str, int]:
     return counts
 
 
-def _host_failures(hosts: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _host_failures(hosts: Mapping[str, HostState], items_left: int) -> list[str]:
+    """A host that left early is a failure only where its work was not done by others."""
     failures = []
-    for host, entry in hosts.items():
-        if not entry.get("restored"):
-            why = entry.get("reason") or "no reason given"
+    for host, state in hosts.items():
+        if state.owed:
+            why = state.reason or "no reason given"
             failures.append(
-                f"{host} is NOT restored: {why}. Run `ansible-playbook restore.yml` when it answers"
+                f"{host} is NOT restored: {why}. Run `ansible-playbook restore.yml` with the same inventory "
+                "when it answers"
             )
-        if entry.get("broke_off"):
-            failures.append(f"{host} left the sweep early: {entry['broke_off']}")
+        if state.broke_off and (items_left or state.owed):
+            failures.append(f"{host} left the sweep early: {state.broke_off}")
     return failures
 
 
 def _nothing_learned(histories: Mapping[str, History], hosts: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Hosts that went out are no failure as long as some trial, of any run, said something about its cell."""
     everything = [past for history in histories.values() for past in history.past]
-    if any(past.effect not in (None, "void", "node", "back") for past in everything):
+    if any(past.effect not in (None, "void", "node") for past in everything):
         return []
     outs = [
         f"{host}: {reason}"
@@ -137,7 +142,7 @@ def _message(sweep_id: str, outcome: Outcome, states: Mapping[str, int], left: i
     return f"{words}; {left} items are left"
 
 
-def _end_run(sweep: Sweep, me: Controller, outcome: Outcome, reason: str) -> None:
+def _end_run(sweep: Sweep, me: Controller, outcome: Outcome, reason: str) -> Run:
     now = utc_now()
     run = next((run for run in reversed(sweep.runs) if run.controller == me), None)
     if run is None:
@@ -146,3 +151,4 @@ def _end_run(sweep: Sweep, me: Controller, outcome: Outcome, reason: str) -> Non
     run.ended_at, run.outcome, run.reason = now, outcome, reason
     sweep.outcome = outcome
     sweep.finished_at = now if outcome == "complete" else None
+    return run

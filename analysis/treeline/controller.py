@@ -20,6 +20,14 @@ def boot_id(proc: Path = _PROC) -> str:
     return (proc / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
+def pid_namespace(proc: Path = _PROC) -> str | None:
+    """The namespace that this process's pids count in; None where the kernel does not tell."""
+    try:
+        return str((proc / "self/ns/pid").readlink())
+    except OSError:
+        return None
+
+
 def process_start(pid: int, proc: Path = _PROC) -> int | None:
     """Start time of a process in clock ticks since boot; None where it is gone or only waits to be reaped."""
     try:
@@ -40,16 +48,24 @@ def this_controller() -> Controller:
     pid = os.getpid() if worker_of is None or worker_of.pid is None else worker_of.pid
     # A parent that died meanwhile has no start time; 0 matches no process, so nobody takes it for alive.
     return Controller(
-        host=socket.gethostname(), boot_id=boot_id(), pid=pid, pid_start=process_start(pid) or 0
+        host=socket.gethostname(),
+        boot_id=boot_id(),
+        pid=pid,
+        pid_start=process_start(pid) or 0,
+        pid_namespace=pid_namespace(),
     )
 
 
 def liveness(controller: Controller, host: str | None = None, proc: Path = _PROC) -> Liveness:
     """Whether a controller process still lives.
 
-    ``elsewhere``: it ran on another machine, where only the lease of a target tells. A machine of the same
-    name in another boot has restarted since, so its process is dead.
+    ``elsewhere``: it ran on another machine or in another container, where only the lease of a target tells.
+    Containers of one machine share the kernel's boot id, but not their pids nor (as a rule) their host name.
+    A machine of the same name in another boot has restarted since, so its process is dead.
     """
-    if controller.boot_id == boot_id(proc):
-        return "alive" if process_start(controller.pid, proc) == controller.pid_start else "dead"
-    return "dead" if controller.host == (host or socket.gethostname()) else "elsewhere"
+    same_host = controller.host == (host or socket.gethostname())
+    if controller.boot_id != boot_id(proc):
+        return "dead" if same_host else "elsewhere"
+    if not same_host or controller.pid_namespace not in (None, pid_namespace(proc)):
+        return "elsewhere"
+    return "alive" if process_start(controller.pid, proc) == controller.pid_start else "dead"

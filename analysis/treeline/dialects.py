@@ -17,8 +17,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from treeline.keys import RestartKey
+from treeline.keys import SWITCH_WORDS, RestartKey
 
+# Named dialects belong to the role, so they are in a clone and not in what pip installs.
 DIRECTORY = Path(__file__).resolve().parents[2] / "roles" / "sglang_ddtree" / "vars" / "dialects"
 PARAMETERS = ("budget", "topk", "block_size", "maxreq", "graph_max_bs", "attention_backend")
 
@@ -52,7 +53,6 @@ ALWAYS_OWNED = (
 )
 
 _VALUE = "{value}"
-_WORDS = {"on": True, "yes": True, "true": True, "off": False, "no": False, "false": False}
 _ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -111,9 +111,18 @@ class _Parameters(msgspec.Struct):
     attention_backend: str | None = None
 
 
-def names(directory: Path | None = None) -> list[str]:
-    """Names of the dialects in a directory (default: those of the role), sorted."""
-    return sorted(path.stem for path in (directory or DIRECTORY).glob("*.yml"))
+def names() -> list[str]:
+    """Names of the role's dialects, sorted.
+
+    Raises:
+        DialectError: there is no role beside this package.
+    """
+    if not DIRECTORY.is_dir():
+        raise DialectError(
+            f"there are no dialects at {DIRECTORY}: the role sglang_ddtree is not beside this package. "
+            "Install Treeline from a clone of its repository with `pip install --editable .` (`make setup`)"
+        )
+    return sorted(path.stem for path in DIRECTORY.glob("*.yml"))
 
 
 def is_path(name: str) -> bool:
@@ -121,7 +130,7 @@ def is_path(name: str) -> bool:
     return "/" in name or name.endswith((".yml", ".yaml"))
 
 
-def load(name: str, directory: Path | None = None) -> Dialect:
+def load(name: str) -> Dialect:
     """Read a dialect by its name, or by the path of a user's own file.
 
     Raises:
@@ -129,20 +138,19 @@ def load(name: str, directory: Path | None = None) -> Dialect:
     """
     if is_path(name):
         return _read(Path(name).expanduser())
-    known = names(directory)
+    known = names()
     if name not in known:
-        listed = ", ".join(known) or f"none found in {directory or DIRECTORY}"
         own = "or the path of your own dialect file, such as ./my-fork.yml"
-        raise DialectError(f"dialect {name!r} is not known. Known: {listed}; {own}")
-    dialect = _read((directory or DIRECTORY) / f"{name}.yml")
+        raise DialectError(f"dialect {name!r} is not known. Known: {', '.join(known)}; {own}")
+    dialect = _read(DIRECTORY / f"{name}.yml")
     if dialect.name != name:
         raise DialectError(f"dialect file {name}.yml: its name is {dialect.name!r}, not that of the file")
     return dialect
 
 
-def resolve(dialect: str | Mapping[str, Any], directory: Path | None = None) -> Dialect:
+def resolve(dialect: str | Mapping[str, Any]) -> Dialect:
     """A dialect from its name, its path, or the content of its file. Raises DialectError."""
-    return load(dialect, directory) if isinstance(dialect, str) else parse(dict(dialect))
+    return load(dialect) if isinstance(dialect, str) else parse(dict(dialect))
 
 
 def parse(data: Any, where: str = "dialect") -> Dialect:
@@ -314,7 +322,7 @@ def _parameters(params: RestartKey | Mapping[str, Any]) -> _Parameters:
     given = params.to_dict() if isinstance(params, RestartKey) else dict(params)
     graphs = given.get("graphs")
     if isinstance(graphs, str):
-        given["graphs"] = _WORDS.get(graphs.strip().lower(), graphs)
+        given["graphs"] = SWITCH_WORDS.get(graphs.strip().lower(), graphs)
     elif graphs is None:
         given.pop("graphs", None)
     try:

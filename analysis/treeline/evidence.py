@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from treeline_target import redact
+
 from treeline.jsonl import StoreError, sync_directory
 
 JOURNAL = "journal.jsonl.gz"
@@ -27,10 +29,8 @@ REQUESTS = "requests.ndjson.gz"
 MAX_FILES = 100
 MAX_BYTES = 4 * 1024**3
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._@:\\-]*")
-# As SGLang prints its arguments (api_key='...'), and the same inside a JSON text.
-_SECRET = re.compile(
-    rb"""(?i)((?:api[-_]?key|hf[-_]?token|password|secret)\\?["']?\s*[:=]\s*\\?["'])(?!\*\*\*)[^"'\\]+"""
-)
+# A MESSAGE that is not clean UTF-8, such as a line with colours, is exported as a list of byte values.
+_BYTE_ARRAY = re.compile(rb'(?<="MESSAGE":)( ?)\[([0-9, ]+)\]')
 _PIECE = 1024 * 1024
 _DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
 
@@ -132,7 +132,7 @@ def _keep(source: IO[bytes], target: Path, limit: int) -> bool:
             sink = stack.enter_context(gzip.GzipFile(fileobj=raw, mode="wb", compresslevel=6, mtime=0))
         try:
             for piece in _pieces(plain, limit, target.name):
-                sink.write(_SECRET.sub(rb"\1***", piece))
+                sink.write(_without_secrets(piece))
         except _DAMAGED:
             if not compressed:
                 raise
@@ -141,6 +141,19 @@ def _keep(source: IO[bytes], target: Path, limit: int) -> bool:
         raw.flush()
         os.fsync(raw.fileno())
     return whole
+
+
+def _without_secrets(line: bytes) -> bytes:
+    return _BYTE_ARRAY.sub(_hide_in_bytes, redact.text(line))
+
+
+def _hide_in_bytes(array: re.Match[bytes]) -> bytes:
+    try:
+        said = bytes(map(int, array[2].split(b",")))
+    except ValueError:
+        return array[0]
+    shown = redact.text(said)
+    return array[0] if shown == said else b"%b[%b]" % (array[1], b",".join(b"%d" % byte for byte in shown))
 
 
 def _pieces(source: IO[bytes] | gzip.GzipFile, limit: int, name: str) -> Iterator[bytes]:

@@ -67,7 +67,7 @@ def append(path: Path, line: bytes) -> Path | None:
     try:
         with _opened(path) as handle:
             moved = _set_torn_aside(handle, path)
-            _write_whole(handle, path, line + b"\n")
+            _write_whole(handle, line + b"\n")
     except OSError as error:
         raise StoreError(_explain(path, error)) from error
     return moved
@@ -115,7 +115,7 @@ def _opened(path: Path) -> Iterator[int]:
         os.close(handle)
 
 
-def _write_whole(handle: int, path: Path, data: bytes) -> None:
+def _write_whole(handle: int, data: bytes) -> None:
     size = os.fstat(handle).st_size
     try:
         written = os.write(handle, data)

@@ -13,8 +13,6 @@ from typing import Annotated, Any, Literal, Self
 
 import msgspec
 
-PURPOSES = ("explore", "confirm", "audit", "anchor", "retry", "baseline")
-
 # Goes into file names, argument lists and reports, so it stays a plain word.
 BACKEND_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.\-]*\Z"
 
@@ -23,7 +21,10 @@ PlanKind = Literal["grid", "points"]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 BackendName = Annotated[str, msgspec.Meta(pattern=BACKEND_PATTERN, max_length=64)]
 
-# A label names the block size only where it is not this one: nearly every sweep keeps it fixed.
+# How a switch such as graphs may be written, besides true and false.
+SWITCH_WORDS = {"on": True, "yes": True, "true": True, "off": False, "no": False, "false": False}
+
+# The default, and what nearly every sweep keeps; a label names the block size only where it is another.
 USUAL_BLOCK_SIZE = 8
 
 _JSON = msgspec.json.Encoder(order="deterministic")
@@ -92,7 +93,16 @@ class RestartKey(PlainStruct, frozen=True, kw_only=True, forbid_unknown_fields=T
     @property
     def label(self) -> str:
         """The key for people, such as ``budget 16 topk 8 maxreq 64 graphs on``."""
-        parts = [f"budget {self.budget} topk {self.topk} maxreq {self.maxreq}"]
+        return self._spelled(f"budget {self.budget} topk {self.topk} maxreq {self.maxreq}")
+
+    @property
+    def short_label(self) -> str:
+        """The same in fewer letters, such as ``b16 k8 m64 graphs on``."""
+        return self._spelled(f"b{self.budget} k{self.topk} m{self.maxreq}")
+
+    def _spelled(self, tree: str) -> str:
+        """The usual three parameters as given, and every other part that is not at its default."""
+        parts = [tree]
         if self.block_size != USUAL_BLOCK_SIZE:
             parts.append(f"block size {self.block_size}")
         parts.append(f"graphs {'on' if self.graphs else 'off'}")

@@ -69,7 +69,8 @@ def open_sweep(
         candidate = _unfinished(results, request.plan_hash, hosts, me, notes)
         if held := provenance.foreign_leases(leases, me):
             raise SweepRefusedError(
-                "; ".join(held) + ". Wait for it to end, or leave the host out with --limit"
+                "; ".join(held)
+                + ". Wait for it to end, or leave the host out: --limit 'sglang,localhost,!HOST'"
             )
         stale = provenance.stale_leases(leases, me)
         if candidate is None:

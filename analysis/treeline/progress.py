@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from treeline.keys import Item, RestartKey
+from treeline.keys import Item
 from treeline.records import Finished
 
 
@@ -19,6 +19,11 @@ def duration(seconds: float) -> str:
     return f"{minutes}m" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02d}m"
 
 
+def remaining_s(trials: int, trial_s: float, hosts: int = 1) -> float:
+    """Seconds that ``trials`` trials of ``trial_s`` seconds take on ``hosts`` hosts that share them."""
+    return -(-max(trials, 0) // max(hosts, 1)) * trial_s
+
+
 def time_left(
     finished: Iterable[Finished], remaining: int, hosts: int, forecast_s: float | None
 ) -> float | None:
@@ -28,9 +33,7 @@ def time_left(
     """
     measured = [line.times.total_s for line in finished if line.times.total_s and line.status != "void"]
     each = sum(measured) / len(measured) if measured else forecast_s
-    if each is None:
-        return None
-    return -(-remaining // max(hosts, 1)) * each
+    return None if each is None else remaining_s(remaining, each, hosts)
 
 
 def trial_line(host: str, item: Item, k: int, n: int, elapsed_s: float, left_s: float | None) -> str:
@@ -42,17 +45,9 @@ def trial_line(host: str, item: Item, k: int, n: int, elapsed_s: float, left_s: 
     )
 
 
-def short_label(key: RestartKey) -> str:
-    """The key in few letters, such as ``b16 k8 m64 graphs on``."""
-    label = f"b{key.budget} k{key.topk} m{key.maxreq} graphs {'on' if key.graphs else 'off'}"
-    if key.graph_max_bs is not None:
-        label += f" cap {key.graph_max_bs}"
-    return label if key.attention_backend is None else f"{label} {key.attention_backend}"
-
-
 def verdict_line(line: Finished) -> str:
     """Said when a trial is on record, such as ``[lab1] b8 k4 m128 graphs on: ok, acceptance length 4.5``."""
-    words = f"[{line.host}] {short_label(line.key)}: {line.status}"
+    words = f"[{line.host}] {line.key.short_label}: {line.status}"
     if line.status == "ok":
         return words + _figures(line)
     if line.class_:

@@ -23,7 +23,9 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def of_host(preflight: Mapping[str, Any]) -> Provenance:
-    """The provenance in what preflight returned for a host; empty for a host that was not reached."""
+    """The provenance in what preflight returned for a host; empty for one that was refused or not reached."""
+    if preflight.get("failed") or preflight.get("unreachable"):
+        return Provenance()
     return Provenance(
         hardware_class=_text(preflight, "hardware_class") or _text(preflight, "hardware_class_hint") or "",
         engine=_text(preflight, "engine"),

@@ -6,6 +6,7 @@ leaves a trial without a verdict, which is run again; what was already written f
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import msgspec
 from treeline_target import redact
 
 from treeline import evidence, jsonl, requests_table
+from treeline.controller import liveness
 from treeline.plain import clean
 from treeline.records import Finished, utc_now
 from treeline.signatures import LogVerdict, classify_journal
@@ -62,7 +64,19 @@ def record(store: SweepStore, ended: Ended) -> Recorded:
     kept.remarks.extend(f"a line that was never finished was moved to {path}" for path in moved if path)
     if ended.archive is not None and kept.folder is not None:
         ended.archive.unlink(missing_ok=True)
+        _tidy_incoming(store, ended.archive.parent)
     return Recorded(line, len(measured), tuple(kept.remarks))
+
+
+def _tidy_incoming(store: SweepStore, incoming: Path) -> None:
+    """Remove the folder for fetched archives once it is empty and no other trial may fetch into it."""
+    if incoming.resolve().parent != store.folder.resolve():
+        return
+    # Not empty: what could not be used is left for a person to look at. Whatever stands in the way, the trial
+    # is on record.
+    with suppress(OSError, StoreError), store.lock():
+        if all(liveness(claim.controller) == "dead" for claim in store.read_trials().unfinished):
+            incoming.rmdir()
 
 
 def _keep_evidence(store: SweepStore, ended: Ended) -> Kept:

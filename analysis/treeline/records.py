@@ -50,13 +50,15 @@ class Controller(msgspec.Struct, frozen=True, kw_only=True):
     """One ansible-playbook process: where it runs, in which boot, and which process it is.
 
     ``pid_start`` is its start time in clock ticks since boot (field 22 of /proc/<pid>/stat): together with
-    the boot id it tells the process from a later one with the same number.
+    the boot id it tells the process from a later one with the same number. ``pid_namespace`` is the one that
+    the number counts in: containers of one machine share its boot id (None: not recorded).
     """
 
     host: str
     boot_id: str
     pid: int
     pid_start: int
+    pid_namespace: str | None = None
 
     def __str__(self) -> str:
         return f"ansible-playbook with pid {self.pid} on {self.host}"
@@ -75,7 +77,8 @@ class Gate(msgspec.Struct, frozen=True, kw_only=True):
 class Times(msgspec.Struct, frozen=True, kw_only=True):
     """When a trial began (controller's clock) and the seconds that its steps took (target's clock).
 
-    ``waited_s`` runs from the unit's start until readiness was decided, ``noticed_s`` from its death until then.
+    ``waited_s`` runs from the unit's start until readiness was decided, ``noticed_s`` from its death until
+    then.
     """
 
     started_at: str
@@ -201,8 +204,30 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
     driver: str | None = None
 
 
+class HostState(msgspec.Struct, frozen=True, kw_only=True):
+    """How a run left one host.
+
+    ``touched``: its services were taken (or that was attempted), so that they were owed back; ``restored``:
+    they are proven to be as they were. ``reason`` says why it was not restored, or never taken.
+    """
+
+    touched: bool = True
+    restored: bool = False
+    reason: str = ""
+    broke_off: str = ""
+    """Why it left the sweep early; empty where it did not."""
+
+    @property
+    def owed(self) -> bool:
+        """Whether something is still to be put back."""
+        return self.touched and not self.restored
+
+
 class Run(msgspec.Struct, kw_only=True):
-    """One run of the playbook over a sweep; ``ended_at`` is missing where it never closed."""
+    """One run of the playbook over a sweep; ``ended_at`` is missing where it never closed.
+
+    ``hosts`` is missing in records of the first versions.
+    """
 
     controller: Controller
     started_at: str
@@ -210,6 +235,7 @@ class Run(msgspec.Struct, kw_only=True):
     outcome: Outcome | None = None
     reason: str | None = None
     notes: list[str] = []
+    hosts: dict[str, HostState] | None = None
 
 
 class Sweep(msgspec.Struct, kw_only=True):
@@ -238,6 +264,7 @@ __all__ = [
     "Effect",
     "Finished",
     "Gate",
+    "HostState",
     "Kind",
     "Measurement",
     "Outcome",

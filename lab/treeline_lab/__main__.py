@@ -22,7 +22,12 @@ class _Group(click.Group):
             return super().invoke(ctx)
         except LabError as error:
             click.echo(f"treeline-lab: {error}", err=True)
-            sys.exit(1)
+        except BrokenPipeError:
+            raise  # the reader of our output went away; click ends quietly
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename else ""
+            click.echo(f"treeline-lab: {where}{error.strerror or error}", err=True)
+        sys.exit(1)
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -45,7 +50,7 @@ def _wanted(hosts: tuple[str, ...], path: Path | None) -> dict[str, str]:
     if hosts and path:
         raise LabError("give either --host or --inventory, not both")
     if not hosts:
-        return inventory.read_hosts(path or inventory.LAB_INVENTORY)
+        return inventory.read_hosts(path or inventory.lab_inventory())
     wanted = {}
     for text in hosts:
         name, sep, address = text.partition("=")

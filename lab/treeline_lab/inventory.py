@@ -16,9 +16,19 @@ from treeline_lab.errors import LabError
 
 GROUP = "sglang"
 REPOSITORY = Path(__file__).resolve().parents[2]
-LAB_INVENTORY = REPOSITORY / "inventory/lab"
+LAB_INVENTORY = REPOSITORY / "inventory/lab"  # in a clone, not in what pip installs
 PROXY = Path(__file__).resolve().with_name("proxy.py")
 OVERRIDES = "zz_lab.yml"  # files of a group_vars directory are read in order of name: this one last
+
+
+def lab_inventory() -> Path:
+    """The repository's inventory/lab. Raises LabError when this package was installed without its clone."""
+    if not LAB_INVENTORY.is_dir():
+        raise LabError(
+            f"{LAB_INVENTORY} does not exist: the lab's inventory is not beside this package. Install "
+            "Treeline from a clone of its repository with `pip install --editable .` (`make setup`)"
+        )
+    return LAB_INVENTORY
 
 
 def read_hosts(path: Path, group: str = GROUP) -> dict[str, str]:
@@ -61,14 +71,15 @@ def write(path: Path, hosts: Mapping[str, str], lab: str, state_dir: Path, group
 
     They are linked, so a change to the repository's lab variables counts here too. Returns `path`.
     """
+    shipped = lab_inventory() / "group_vars"
     path.parent.mkdir(parents=True, exist_ok=True)
     group_vars = path.parent / "group_vars"
     everyone = group_vars / "all"
     everyone.mkdir(parents=True, exist_ok=True)
-    for source in sorted((LAB_INVENTORY / "group_vars").iterdir()):
+    for source in sorted(shipped.iterdir()):
         if source.name != "all":
             _link(group_vars / source.name, source)
-    for source in sorted((LAB_INVENTORY / "group_vars/all").iterdir()):
+    for source in sorted((shipped / "all").iterdir()):
         _link(everyone / source.name, source)
     _write_yaml(everyone / OVERRIDES, overrides(lab, state_dir))
     entries = {name: {"ansible_host": address} for name, address in hosts.items()}

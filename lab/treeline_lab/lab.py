@@ -12,9 +12,7 @@ from ipaddress import IPv4Address
 from pathlib import Path
 from typing import TypeVar
 
-from filelock import FileLock, Timeout
-
-from treeline_lab import cgroups, claim, inventory, keys, mounts, network, requirements, rootfs, state
+from treeline_lab import cgroups, claim, inventory, keys, locks, mounts, network, requirements, rootfs, state
 from treeline_lab.errors import LabError
 from treeline_lab.host import Host
 from treeline_lab.state import HostRecord, LabFiles
@@ -225,17 +223,8 @@ class Lab:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         self.files.make_base()
-        lock = FileLock(self.files.lock, timeout=LOCK_TIMEOUT_S)
-        try:
-            lock.acquire()
-        except Timeout:
-            raise LabError(
-                f"lab {self.name!r} is busy: another process has held {self.files.lock} for 5 minutes"
-            ) from None
-        try:
+        with locks.held(self.files.lock, LOCK_TIMEOUT_S, f"lab {self.name!r} is busy"):
             yield
-        finally:
-            lock.release()
 
     def _make(self, hosts: Mapping[str, str], result: UpResult, binds: list[str]) -> None:
         self.files.make()

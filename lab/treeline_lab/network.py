@@ -8,16 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
-from pathlib import Path
 
-from filelock import FileLock
-
-from treeline_lab import mounts
+from treeline_lab import locks, mounts
 from treeline_lab.commands import run
 from treeline_lab.errors import LabError
+from treeline_lab.proxy import NETNS_DIR
 from treeline_lab.state import RUN_DIR
 
-NETNS_DIR = Path("/run/netns")
 BRIDGE = "br0"
 PREFIX = 24
 
@@ -154,7 +151,8 @@ def _add_namespace(name: str) -> None:
         return
     path.unlink(missing_ok=True)  # a name without a namespace: left by a killed `ip netns add`
     RUN_DIR.mkdir(exist_ok=True)
-    with FileLock(RUN_DIR / "netns.lock", timeout=30):  # the first `ip netns add` of a machine is not atomic
+    # The first `ip netns add` of a machine is not atomic.
+    with locks.held(RUN_DIR / "netns.lock", 30, "the lab's network is being set up"):
         run(["ip", "netns", "add", name])
 
 

@@ -20,6 +20,7 @@ import threading
 from pathlib import Path
 from typing import NoReturn
 
+# Defined here and not in network.py, because this file imports nothing of its package: ssh runs it alone.
 NETNS_DIR = Path("/run/netns")
 CONNECT_TIMEOUT_S = 10.0
 CLONE_NEWNET = 0x40000000

@@ -16,9 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
-from treeline_lab import mounts
+from treeline_lab import locks, mounts
 from treeline_lab.commands import run
 from treeline_lab.errors import LabError
 from treeline_lab.sources import Source, machine_sources
@@ -142,16 +140,13 @@ def ensure(cache: Path, recipe: Recipe, say: Callable[[str], None]) -> Path:
 @contextlib.contextmanager
 def _building(cache: Path, say: Callable[[str], None]) -> Iterator[None]:
     cache.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(cache / "build.lock", timeout=BUILD_TIMEOUT_S)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        say("another process builds the lab's root file system; waiting for it")
-        lock.acquire()
-    try:
+    what = "the lab's root file system is being built"
+
+    def wait() -> None:
+        say(f"{what} by another process; waiting for it")
+
+    with locks.held(cache / "build.lock", BUILD_TIMEOUT_S, what, wait):
         yield
-    finally:
-        lock.release()
 
 
 def _build(cache: Path, recipe: Recipe, done: Path, say: Callable[[str], None]) -> None:

@@ -7,6 +7,7 @@ or slow would stop the lab from being built. Formats: sources.list(5), one-line 
 from __future__ import annotations
 
 import os
+import platform
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,7 +17,6 @@ from urllib.parse import urlsplit
 from treeline_lab.errors import LabError
 
 APT_DIR = Path("/etc/apt")
-OS_RELEASE = Path("/etc/os-release")
 OVERRIDE_VARIABLE = "TREELINE_LAB_APT_SOURCES"
 
 # Ubuntu keeps aiohttp, uvicorn and their like in universe, Debian in main.
@@ -41,12 +41,12 @@ class Source:
         return f"deb {options}{self.uri} {self.suite} {' '.join(self.components)}"
 
 
-def os_release(path: Path = OS_RELEASE) -> dict[str, str]:
-    """The keys of os-release(5), quotes removed; empty when the file is missing."""
-    if not path.exists():
+def _os_release() -> Mapping[str, str]:
+    """The keys of os-release(5); empty when this machine has none."""
+    try:
+        return platform.freedesktop_os_release()
+    except OSError:
         return {}
-    pairs = (line.partition("=") for line in path.read_text(encoding="utf-8").splitlines())
-    return {key.strip(): value.strip().strip("\"'") for key, sep, value in pairs if sep}
 
 
 def parse_one_line(text: str) -> Iterator[Source]:
@@ -131,16 +131,20 @@ def read_files(apt_dir: Path = APT_DIR) -> list[Source]:
 
 
 def machine_sources(
-    apt_dir: Path = APT_DIR, release: Path = OS_RELEASE, environ: Mapping[str, str] = os.environ
+    apt_dir: Path = APT_DIR,
+    release: Mapping[str, str] | None = None,
+    environ: Mapping[str, str] = os.environ,
 ) -> tuple[str, list[Source]]:
     """The codename and the archives the rootfs is built from.
 
-    A file named by TREELINE_LAB_APT_SOURCES is taken as it is. Raises LabError when nothing usable is found.
+    `release` holds the keys of os-release(5), by default this machine's. A file named by
+    TREELINE_LAB_APT_SOURCES is taken as it is. Raises LabError when nothing usable is found.
     """
-    codename = os_release(release).get("VERSION_CODENAME", "")
+    codename = (_os_release() if release is None else release).get("VERSION_CODENAME", "")
     if not codename:
         raise LabError(
-            f"{release} names no VERSION_CODENAME: lab hosts are built from Debian or Ubuntu archives"
+            "this machine's os-release names no VERSION_CODENAME: "
+            "lab hosts are built from Debian or Ubuntu archives"
         )
     override = environ.get(OVERRIDE_VARIABLE)
     if override:

@@ -25,8 +25,6 @@ class ActionModule(ActionBase):
             "rows_prior",
             "group",
             "group_hosts",
-            "dialect_names",
-            "dialects_dir",
             "found_units",
             "forecast_load_s",
             "forecast_measure_s",
@@ -50,7 +48,6 @@ class ActionModule(ActionBase):
         extra_vars = to_plain(load_extra_vars(self._loader))
         stray = extra_vars.pop("_raw_params", None)
         usual = request.Rates()
-        dialects_dir = args.get("dialects_dir")
         around = request.Surroundings(
             extra_vars_names=[*extra_vars, *(args.get("extra_vars_names") or [])],
             known_names=[*public.role_variables(REPOSITORY / "roles"), *(args.get("known_names") or [])],
@@ -58,8 +55,6 @@ class ActionModule(ActionBase):
             group=args.get("group") or "sglang",
             group_hosts=args.get("group_hosts"),
             folders=[Path.cwd(), REPOSITORY, REPOSITORY / "playbooks" / "plans"],
-            dialect_names=args.get("dialect_names"),
-            dialects_directory=Path(dialects_dir) if dialects_dir else None,
             found_units=args.get("found_units") or [],
             rates=request.Rates(
                 load_s=_number(args, "forecast_load_s", usual.load_s),

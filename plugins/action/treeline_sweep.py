@@ -67,6 +67,10 @@ class ActionModule(ActionBase):
             _mappings(args["hosts"]),
             me,
         )
+        # How the found services differ from the trials, host by host: a number means nothing without it.
+        (opened.folder / "preflight.json").write_bytes(
+            msgspec.json.format(msgspec.json.encode(args["hosts"]))
+        )
         did = "Resumes" if opened.resumed else "Begins"
         self._display.display(f"{did} sweep {opened.sweep_id}: {opened.reason}")
         for note in opened.notes:

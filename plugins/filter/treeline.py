@@ -7,7 +7,6 @@ parameters as its argument: ``{{ 'field' | treeline_argv(parameters) }}``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
@@ -16,9 +15,7 @@ from treeline.flags import flag_words
 from treeline.plain import to_plain
 
 
-def treeline_argv(
-    dialect: Any, params: Any, extra_args: Any = (), owned: Any = (), directory: str | None = None
-) -> list[str]:
+def treeline_argv(dialect: Any, params: Any, extra_args: Any = (), owned: Any = ()) -> list[str]:
     """The engine's arguments for the parameters, then the extra ones.
 
     Args:
@@ -30,36 +27,36 @@ def treeline_argv(
         words = flag_words(extra) if isinstance(extra, dict) else extra or []
     except ValueError as error:
         raise AnsibleFilterError(str(error)) from error
-    return _spelt(dialects.argv, dialect, params, directory, words, to_plain(owned))
+    return _spelt(dialects.argv, dialect, params, words, to_plain(owned))
 
 
-def treeline_env(dialect: Any, params: Any, directory: str | None = None) -> dict[str, str]:
+def treeline_env(dialect: Any, params: Any) -> dict[str, str]:
     """The environment variables that carry parameters."""
-    return _spelt(dialects.env, dialect, params, directory)
+    return _spelt(dialects.env, dialect, params)
 
 
-def treeline_served(dialect: Any, params: Any, directory: str | None = None) -> dict[str, Any]:
+def treeline_served(dialect: Any, params: Any) -> dict[str, Any]:
     """What the engine must report of the parameters: key of its server info -> value."""
-    return _spelt(dialects.served, dialect, params, directory)
+    return _spelt(dialects.served, dialect, params)
 
 
-def treeline_expected_width(dialect: Any, params: Any, directory: str | None = None) -> int | None:
+def treeline_expected_width(dialect: Any, params: Any) -> int | None:
     """Tokens per request that the verify graph must be captured for; null without graphs."""
-    return _spelt(dialects.expected_width, dialect, params, directory)
+    return _spelt(dialects.expected_width, dialect, params)
 
 
-def treeline_broken_rules(dialect: Any, params: Any, directory: str | None = None) -> list[str]:
+def treeline_broken_rules(dialect: Any, params: Any) -> list[str]:
     """Messages of the rules that the parameters break; these must name all that the engine is given."""
 
     def judged(known: dialects.Dialect, values: Any) -> list[str]:
         return dialects.broken_rules(known, values, complete=True)
 
-    return _spelt(judged, dialect, params, directory)
+    return _spelt(judged, dialect, params)
 
 
-def _spelt(function: Callable[..., Any], dialect: Any, params: Any, directory: str | None, *more: Any) -> Any:
+def _spelt(function: Callable[..., Any], dialect: Any, params: Any, *more: Any) -> Any:
     try:
-        known = dialects.resolve(to_plain(dialect), Path(directory) if directory else None)
+        known = dialects.resolve(to_plain(dialect))
         return function(known, to_plain(params), *more)
     except dialects.DialectError as error:
         raise AnsibleFilterError(str(error)) from error

@@ -55,6 +55,11 @@ options:
   controller:
     description: Who asks (C(host)); another controller's live lease is a problem then.
     type: dict
+  lease_s:
+    description:
+      - Seconds of the lease that the sweep will arm; a found unit that may take as long to stop is a problem.
+      - Not given, it is not checked.
+    type: int
 attributes:
   check_mode:
     support: full
@@ -129,6 +134,7 @@ def main() -> None:
             "served_urls": {"type": "dict", "default": {}},
             "api_key_file": {"type": "path", "no_log": False},
             "controller": {"type": "dict"},
+            "lease_s": {"type": "int"},
         },
         supports_check_mode=True,
     )

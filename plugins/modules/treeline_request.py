@@ -36,13 +36,6 @@ options:
     description: Hosts of that group. An empty list fails; not given leaves it unchecked.
     type: list
     elements: str
-  dialect_names:
-    description: Dialects that may be named. Not given allows every file of O(dialects_dir).
-    type: list
-    elements: str
-  dialects_dir:
-    description: Folder of the dialect files. The default is that of the role sglang_ddtree.
-    type: path
   found_units:
     description: Units that are down while trials run, for the forecast.
     type: list
@@ -105,4 +98,8 @@ forecast:
   returned: success
   type: list
   elements: str
+forecast_trial_s:
+  description: Seconds that one trial is expected to take, all its parts together.
+  returned: success
+  type: float
 """

@@ -1,8 +1,8 @@
-"""Print module executions and orchestration seconds of a trial (DESIGN section 12: <= 10 of each).
+"""Print module executions and orchestration seconds of a trial; at most 10 of each are allowed.
 
 Boots a lab host of its own, deploys, sweeps three configurations and asks the host's journal, where every
-Ansible module announces itself, how many ran for each trial. Orchestration is the time from claim to record less
-the engine's start (until readiness was decided) and the load. Needs root.
+Ansible module announces itself, how many ran for each trial. Orchestration is the time from claim to record
+less the engine's start (until readiness was decided) and the load. Needs root.
 """
 
 from __future__ import annotations

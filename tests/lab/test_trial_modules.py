@@ -76,7 +76,7 @@ def test_two_identical_trials_are_proven_to_be_different_processes(host: TrialHo
         assert result["invocation_id"] == host.property("InvocationID")
         assert 0 < result["ready_s"] < 40
         phases = sorted(result["phases"], key=result["phases"].get)
-        assert phases == ["dist_init", "weights", "kv_pool", "graph_capture", "http", "serving"]
+        assert phases == ["dist_init", "weights", "kv_pool", "graph_capture", "http", "warmup", "serving"]
         proven.append((result["invocation_id"], result["main_pid"]))
     assert len(set(proven)) == 2
     assert proven[0][0] != proven[1][0]

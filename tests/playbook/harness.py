@@ -82,6 +82,11 @@ class Target:
         text = self.on(host, "curl", "-s", "-m", "5", f"http://127.0.0.1:{port}/server_info", check=False)
         return json.loads(text) if text.strip().startswith("{") else None
 
+    def command_line(self, host: str) -> str:
+        """The arguments of the found service's main process, as the kernel has them; empty if it is down."""
+        pid = self.show(host, PRODUCTION, "MainPID")["MainPID"]
+        return self.on(host, "cat", f"/proc/{pid}/cmdline") if pid != "0" else ""
+
     def found_state(self, host: str) -> dict[str, Any]:
         """What a sweep must leave as it was: units, environment, enablement, states, served arguments."""
         served = self.served(host) or {}
@@ -93,9 +98,8 @@ class Target:
                 unit: self.on(host, "systemctl", "is-active", unit, check=False).strip()
                 for unit in (PRODUCTION, FRONT, SOCKET)
             },
-            "served": {
-                key: served.get(key) for key in ("port", "speculative_ddtree_budget", "max_running_requests")
-            },
+            "served": served.get("launch_command"),
+            "argv": self.command_line(host),
             "trial": self.on(host, "systemctl", "is-active", TRIAL, check=False).strip() == "active",
             "leftovers": self.on(host, "ls", "/run/systemd/system", check=False).count("treeline")
             + self.on(host, "ls", "/run/systemd/system", check=False).count("trial"),

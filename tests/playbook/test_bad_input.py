@@ -27,13 +27,15 @@ CASES: list[tuple[dict[str, Any], list[str]]] = [
 ]
 
 
-def run(inventory: Path, given: dict[str, Any], tmp_path: Path) -> subprocess.CompletedProcess[str]:
+def run(
+    inventory: Path, given: dict[str, Any], tmp_path: Path, **environ: str
+) -> subprocess.CompletedProcess[str]:
     argv = [str(Path(sys.executable).parent / "ansible-playbook"), "sweep.yml", "-i", str(inventory)]
     argv += ["-e", json.dumps({"treeline_results_dir": str(tmp_path / "results"), **given})]
     return subprocess.run(
         argv,
         cwd=ROOT,
-        env=environment(),
+        env={**environment(), **environ},
         text=True,
         timeout=120,
         check=False,
@@ -75,6 +77,8 @@ def test_a_missing_group_is_named(tmp_path: Path) -> None:
 
 
 def test_an_unreachable_host_is_an_event_not_a_trial(nowhere: Path, tmp_path: Path) -> None:
-    done = run(nowhere, {"budget": "8"}, tmp_path)
+    events = tmp_path / "events.jsonl"
+    done = run(nowhere, {"budget": "8"}, tmp_path, TREELINE_EVENTS_FILE=str(events))
     assert done.returncode == 4, done.stdout
+    assert [json.loads(line)["kind"] for line in events.read_text().splitlines()] == ["unreachable"]
     assert not list((tmp_path / "results").glob("*/trials.jsonl"))

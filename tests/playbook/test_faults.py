@@ -140,7 +140,7 @@ def test_a_reboot_in_mid_trial(alpha: Target) -> None:
             "its engine runs", lambda: alpha.show("alpha", TRIAL, "ActiveState")["ActiveState"] == "active"
         )
         alpha.lab.reboot("alpha")
-        run.wait(timeout=240)
+        assert run.wait(timeout=240) == 0
     finally:
         stop(run)
     assert alpha.finished()[0]["status"] == "void"
@@ -180,7 +180,7 @@ def test_a_foreign_listener_is_named_before_anything_is_changed(alpha: Target) -
             "the squatter listens",
             lambda: alpha.on("alpha", "curl", "-s", "http://127.0.0.1:31990/", check=False),
         )
-        output = alpha.run("sweep.yml", expect=None, budget="8", **QUICK)
+        output = alpha.run("sweep.yml", expect=2, budget="8", **QUICK)
     finally:
         alpha.on("alpha", "systemctl", "stop", "squatter")
     for text in ("31990", "squatter", "http.server", "treeline_trial_port"):

@@ -22,6 +22,7 @@ TRIAL_COLUMNS = (
     "host",
     "hardware_class",
     *KEY_COLUMNS,
+    "label",
     "rows",
     "status",
     "class",
@@ -46,7 +47,8 @@ TRIAL_COLUMNS = (
 )
 """Columns of a trials frame; `tok_s_c<concurrency>[_ctx<context>]` (tokens/s) follow, one per client key.
 
-`latest` marks the trial that speaks for its item: the last finished one, else the last begun.
+`label` is the restart key for people. `latest` marks the trial that speaks for its item: the last finished
+one, else the last begun.
 """
 
 _RATE = re.compile(r"tok_s_c(\d+)(?:_ctx(\d+))?$")
@@ -106,7 +108,7 @@ def _trial(claim: Started, verdict: Finished | None) -> dict[str, Any]:
         for name in ("trial_id", "item_id", "cell", "purpose", "ordinal", "host", "hardware_class")
     }
     row |= {column: getattr(claim.key, column) for column in KEY_COLUMNS}
-    row |= {"rows": claim.key.rows, "started_at": claim.at}
+    row |= {"label": claim.key.label, "rows": claim.key.rows, "started_at": claim.at}
     if verdict is None:
         status = "running" if liveness(claim.controller) == "alive" else "interrupted"
         return row | {"status": status, "simulated": False}

@@ -15,16 +15,27 @@ import pandas as pd
 
 from treeline import jsonl
 from treeline.events import EVENTS, FailureEvent, read_events, render
+from treeline.outcomes import host_states
 from treeline.plain import clean
-from treeline.records import Sweep
+from treeline.records import HostState, Sweep
 from treeline.report.frame import trials_frame
-from treeline.report.table import cells, csv_table, escape_markdown, markdown_table, terminal_table
+from treeline.report.table import (
+    EXTRAPOLATED,
+    cells,
+    csv_table,
+    escape_markdown,
+    extrapolated,
+    markdown_table,
+    terminal_table,
+)
 from treeline.store import StoreError, SweepStore, TrialLog
 
 CSV = "summary.csv"
 OTHER_CSV = "summary-other.csv"
 MARKDOWN = "summary.md"
+OTHER_TITLE = "Repeats and other trials"
 SIMULATED = "engine=reference, simulated timing: tok/s says nothing about any GPU"
+EXTRAPOLATED_NOTE = f"{EXTRAPOLATED} behind a status: extrapolated, never observed in the field"
 
 
 @dataclass(frozen=True)
@@ -49,10 +60,20 @@ class _Facts:
     other: pd.DataFrame
     events: list[FailureEvent]
     restored: dict[str, str]
+    """Per host what is known of its services, in words."""
 
     @property
     def simulated(self) -> bool:
         return any(bool(value) for frame in (self.main, self.other) for value in frame["simulated"])
+
+    @property
+    def extrapolated(self) -> bool:
+        return any(extrapolated(self.main)) or any(extrapolated(self.other))
+
+    @property
+    def hosts(self) -> list[str]:
+        """Hosts that trials ran on."""
+        return sorted({str(host) for frame in (self.main, self.other) for host in frame["host"]})
 
     @property
     def counts(self) -> dict[str, int]:
@@ -73,7 +94,7 @@ def write_summary(
 ) -> Summary:
     """Summarise a sweep folder: write both files and return the table for the terminal.
 
-    hosts: per host `restored` (bool) and `reason`, where the run that asks knows them.
+    hosts: per host what `treeline.outcomes.host_outcome` returns, where the run that asks knows it.
     Raises StoreError: the folder holds no sweep, cannot be read, or cannot be written.
     """
     facts = _gather(sweep_dir, hosts)
@@ -117,12 +138,16 @@ def _headline(facts: _Facts) -> str:
 
 
 def _terminal(facts: _Facts, *, color: bool, width: int | None) -> str:
-    lines = [terminal_table(_title(facts), *cells(facts.main), color=color, width=width)]
-    if not facts.other.empty:
-        other = cells(facts.other, purpose=True)
-        lines += ["", terminal_table("Repeats and other trials", *other, color=color, width=width)]
-    lines += ["", _headline(facts)]
-    lines += [f"  {clean(line, 200)}" for line in _failures(facts)]
+    several = len(facts.hosts) > 1
+    lines = []
+    for title, trials, other in ((_title(facts), facts.main, False), (OTHER_TITLE, facts.other, True)):
+        if other and trials.empty:
+            continue
+        header, rows = cells(trials, purpose=other, host=several)
+        lines += [terminal_table(title, header, rows, color=color, width=width, spare="trial"), ""]
+    lines += [_headline(facts), *_failures(facts)]
+    if facts.extrapolated:
+        lines.append(EXTRAPOLATED_NOTE)
     if facts.simulated:
         lines.append(SIMULATED)
     lines += [f"evidence of a trial: {facts.folder}/evidence/<sweep>-<trial>/", f"{facts.folder / MARKDOWN}"]
@@ -130,7 +155,8 @@ def _terminal(facts: _Facts, *, color: bool, width: int | None) -> str:
 
 
 def _title(facts: _Facts) -> str:
-    return f"sweep {facts.sweep.sweep_id}" + (" (simulated timing)" if facts.simulated else "")
+    title = f"sweep {facts.sweep.sweep_id}" + (f" on {facts.hosts[0]}" if len(facts.hosts) == 1 else "")
+    return title + (" (simulated timing)" if facts.simulated else "")
 
 
 def _failures(facts: _Facts) -> list[str]:
@@ -138,16 +164,12 @@ def _failures(facts: _Facts) -> list[str]:
     for row in facts.main.to_dict("records"):
         if row["status"] in ("ok", "running"):
             continue
+        number = str(row["trial_id"]).rpartition("-")[2]
         said = f": {row['first_error']}" if isinstance(row["first_error"], str) else ""
-        lines.append(f"{_name(row)}: {_verdict(row)}{said}")
+        lines.append("  " + clean(f"trial {number}, {row['label']}: {_verdict(row)}{said}", 200))
         if isinstance(row["advice"], str) and row["advice"]:
-            lines.append(f"    try: {row['advice']}")
+            lines.append("      " + clean(f"try: {row['advice']}", 200))
     return lines
-
-
-def _name(row: Mapping[Any, Any]) -> str:
-    graphs = "on" if row["graphs"] else "off"
-    return f"budget {row['budget']} topk {row['topk']} maxreq {row['maxreq']} graphs {graphs}"
 
 
 def _verdict(row: Mapping[Any, Any]) -> str:
@@ -169,12 +191,12 @@ def _markdown(facts: _Facts) -> str:
     parts = [f"# Sweep {sweep.sweep_id}", _headline(facts) + "."]
     if facts.simulated:
         parts.append(f"**{SIMULATED}.**")
-    if any(value is True for value in facts.main["extrapolated"]):
-        parts.append("Trials marked as extrapolated were never observed in the field.")
+    if facts.extrapolated:
+        parts.append(escape_markdown(EXTRAPOLATED_NOTE) + ".")
     parts += ["## What was measured with", _provenance(sweep)]
     parts += ["## Trials", markdown_table(*cells(facts.main))]
     if not facts.other.empty:
-        parts += ["## Repeats and other trials", markdown_table(*cells(facts.other, purpose=True))]
+        parts += [f"## {OTHER_TITLE}", markdown_table(*cells(facts.other, purpose=True))]
     failed = pd.concat([facts.main, facts.other])
     failed = failed[~failed["status"].isin(["ok", "running"])]
     if not failed.empty:
@@ -200,7 +222,7 @@ def _provenance(sweep: Sweep) -> str:
 
 
 def _failure(row: Mapping[Any, Any]) -> str:
-    lines = [f"### {_name(row)} (trial {row['trial_id']}): {escape_markdown(_verdict(row))}", ""]
+    lines = [f"### {row['label']} (trial {row['trial_id']}): {escape_markdown(_verdict(row))}", ""]
     if isinstance(row["first_error"], str):
         # An indented block: nothing in it is markup.
         lines += ["    " + " ".join(clean(row["first_error"]).split()), ""]
@@ -220,20 +242,23 @@ def _event(event: FailureEvent) -> str:
 def _restored(sweep: Sweep, hosts: Mapping[str, Mapping[str, Any]] | None) -> dict[str, str]:
     """What is known about each host: by the run that asks, else by how the last run closed."""
     if hosts is not None:
-        return {
-            host: "restored"
-            if entry.get("restored")
-            else f"NOT restored: {entry.get('reason') or 'no reason'}"
-            for host, entry in hosts.items()
-        }
+        return {host: _told(state) for host, state in host_states(hosts).items()}
     run = sweep.runs[-1] if sweep.runs else None
     if run is None or run.ended_at is None:
         return dict.fromkeys(sweep.provenance, "not known: the last run has not closed")
-    reasons = (run.reason or "").split("; ")
-    return {
-        host: next((text for text in reasons if text.startswith(f"{host} is NOT restored")), "restored")
-        for host in sweep.provenance
-    }
+    if run.hosts is None:
+        ended = f"not on record for each host; the last run ended with: {run.reason or 'no reason given'}"
+        return dict.fromkeys(sweep.provenance, ended)
+    return {host: _told(state) for host, state in run.hosts.items()}
+
+
+def _told(state: HostState) -> str:
+    why = state.reason or "no reason given"
+    if state.owed:
+        words = f"NOT restored: {why}"
+    else:
+        words = "restored" if state.touched else f"not taken, so nothing had to be restored: {why}"
+    return f"{words}; it left the sweep early: {state.broke_off}" if state.broke_off else words
 
 
 def _restore_text(facts: _Facts) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-import os
+import shutil
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,15 +13,17 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from treeline.keys import USUAL_BLOCK_SIZE
 from treeline.plain import clean
 from treeline.report.frame import rate_columns, rate_label
 
 WIDTH = 160
 """Columns of a terminal table where nothing says how wide the terminal is."""
+EXTRAPOLATED = "*"
+"""Behind the status of a trial whose engine says that its behaviour there is an extrapolation."""
 
 _FIXED = ("budget", "topk", "maxreq", "graphs", "rows", "status", "class", "phase", "AL")
 _OPTIONAL = ("block_size", "graph_max_bs", "attention_backend")
-_USUAL_BLOCK_SIZE = 8
 _NUMBERS = frozenset({"budget", "topk", "maxreq", "rows", "AL", "block_size", "graph_max_bs"})
 _COLOURS = {"ok": "green", "interrupted": "yellow", "running": "cyan", "void": "yellow"}
 
@@ -38,39 +40,49 @@ def csv_table(trials: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
-def cells(trials: pd.DataFrame, *, purpose: bool = False) -> tuple[list[str], list[list[str]]]:
+def cells(
+    trials: pd.DataFrame, *, purpose: bool = False, host: bool = True
+) -> tuple[list[str], list[list[str]]]:
     """Return header and rows of a table for people; what is missing is an empty text.
 
-    The column `trial` is the number of the trial in its sweep: the end of its id.
+    The column `trial` is the number of the trial in its sweep: the end of its id. A status that is followed
+    by EXTRAPOLATED was never observed in the field.
     """
-    shown = [*_FIXED, *_varying(trials), *rate_columns(trials), "host", "trial_id"]
+    shown = [*_FIXED, *_varying(trials), *rate_columns(trials), *(["host"] if host else []), "trial_id"]
     if purpose:
         shown.insert(0, "purpose")
+    at = shown.index("status")
     names = {"trial_id": "trial"} | {name: rate_label(name) for name in rate_columns(trials)}
     rows = [
         [_cell(name, value) for name, value in zip(shown, row, strict=True)]
         for row in trials[shown].itertuples(index=False, name=None)
     ]
+    for row, mark in zip(rows, extrapolated(trials), strict=True):
+        row[at] += EXTRAPOLATED if mark else ""
     return [names.get(name, name.replace("_", " ")) for name in shown], rows
 
 
+def extrapolated(trials: pd.DataFrame) -> list[bool]:
+    """Return, for each trial, whether its engine said that its behaviour there is an extrapolation."""
+    return [not pd.isna(value) and bool(value) for value in trials["extrapolated"]]
+
+
 def terminal_table(
-    title: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, color: bool, width: int | None = None
+    title: str,
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    color: bool,
+    width: int | None = None,
+    spare: str | None = None,
 ) -> str:
     """Return a table for a terminal, without trailing blanks.
 
-    width: columns of the terminal (default: COLUMNS, else WIDTH). A wider table is not squeezed: a cell that
-    is cut would be worse than a line that wraps.
+    width: columns of the terminal (default: what the terminal says, else WIDTH). A wider table is not
+    squeezed: a cell that is cut would be worse than a line that wraps.
+    spare: the column that is left out where the table is too wide with it.
     """
-    table = Table(box=SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", pad_edge=False)
-    table.padding = (0, 1, 0, 0)
-    for name in header:
-        number = name in _NUMBERS or name.startswith("tok/s")
-        table.add_column(name, justify="right" if number else "left", no_wrap=True)
-    status = header.index("status") if "status" in header else -1
-    for row in rows:
-        style = _COLOURS.get(row[status], "red") if status >= 0 else ""
-        table.add_row(*(Text(cell, style if at == status else "") for at, cell in enumerate(row)))
+    asked = width or shutil.get_terminal_size((WIDTH, 0)).columns
     stream = io.StringIO()
     console = Console(
         file=stream,
@@ -79,10 +91,25 @@ def terminal_table(
         color_system="standard" if color else None,
         highlight=False,
     )
-    natural = console.measure(table).maximum
-    asked = width or int(os.environ.get("COLUMNS") or 0) or WIDTH
-    console.print(table, width=max(natural, min(asked, WIDTH)))
-    return "\n".join(line.rstrip() for line in stream.getvalue().strip("\n").splitlines())
+    table = _table(header, rows)
+    if spare in header and console.measure(table).maximum > asked:
+        kept = [at for at, name in enumerate(header) if name != spare]
+        table = _table([header[at] for at in kept], [[row[at] for at in kept] for row in rows])
+    console.print(Text(title, "bold"))
+    console.print(table, width=max(console.measure(table).maximum, min(asked, WIDTH)))
+    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()).strip("\n")
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for name in header:
+        number = name.replace(" ", "_") in _NUMBERS or name.startswith("tok/s")
+        table.add_column(name, justify="right" if number else "left", no_wrap=True)
+    status = header.index("status") if "status" in header else -1
+    for row in rows:
+        style = _COLOURS.get(row[status].removesuffix(EXTRAPOLATED), "red") if status >= 0 else ""
+        table.add_row(*(Text(cell, style if at == status else "") for at, cell in enumerate(row)))
+    return table
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -103,7 +130,7 @@ def escape_markdown(text: str) -> str:
 
 def _varying(trials: pd.DataFrame) -> list[str]:
     """Further key columns that say something here: not the usual block size alone, not empty."""
-    usual = {"block_size": [_USUAL_BLOCK_SIZE], "graph_max_bs": [], "attention_backend": []}
+    usual = {"block_size": [USUAL_BLOCK_SIZE], "graph_max_bs": [], "attention_backend": []}
     return [name for name in _OPTIONAL if list(trials[name].dropna().unique()) != usual[name]]
 
 

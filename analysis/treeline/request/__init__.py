@@ -5,7 +5,7 @@ which names every variable that is wrong, its value, where it came from and what
 """
 
 from treeline.request.build import DEFAULT_ROWS_PRIOR, Outcome, Surroundings, axes_of, understand
-from treeline.request.forecast import Rates, count, duration, forecast_lines, remaining_s
+from treeline.request.forecast import Rates, count, forecast_lines
 from treeline.request.problems import Problem, RequestError
 from treeline.request.reader import Options
 
@@ -19,8 +19,6 @@ __all__ = [
     "Surroundings",
     "axes_of",
     "count",
-    "duration",
     "forecast_lines",
-    "remaining_s",
     "understand",
 ]

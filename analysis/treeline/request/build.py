@@ -29,7 +29,6 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
         known_names: further names that are declared somewhere, so no typing errors.
         group_hosts: hosts of the inventory group, None when that is not known here.
         folders: where a relative points or dialect file is looked for, in this order.
-        dialect_names: the dialects that may be named, None for every file of ``dialects_directory``.
         found_units: units that are down during trials, for the forecast.
         stray_words: words given with -e that are no NAME=VALUE, None when there are none.
     """
@@ -40,15 +39,16 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     group: str = "sglang"
     group_hosts: Sequence[str] | None = None
     folders: Sequence[Path] = ()
-    dialect_names: Sequence[str] | None = None
-    dialects_directory: Path | None = None
     found_units: Sequence[str] = ()
     rates: Rates = Rates()
     stray_words: str | None = None
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """A request that can be run. ``dialect`` is a name or an absolute path; ``axes`` has what occurs."""
+    """A request that can be run.
+
+    ``dialect`` is a name or an absolute path; ``axes`` has what occurs; ``forecast_trial_s`` is in seconds.
+    """
 
     plan: Plan
     plan_hash: str
@@ -58,6 +58,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     variables: dict[str, Any]
     notes: tuple[str, ...]
     forecast: tuple[str, ...]
+    forecast_trial_s: float
 
     def to_dict(self) -> dict[str, Any]:
         """The outcome in dicts, lists, text, numbers and booleans; the fields by their names."""
@@ -70,6 +71,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
             "variables": self.variables,
             "notes": list(self.notes),
             "forecast": list(self.forecast),
+            "forecast_trial_s": self.forecast_trial_s,
         }
 
 
@@ -93,9 +95,7 @@ def understand(variables: Mapping[str, Any], around: Surroundings | None = None)
     load = Load(concurrency=reader.read("concurrency", counts), context=reader.read("context", counts))
     kind = sources.plan_kind(reader)
     points = sources.points_file(reader, around.folders) if kind == "points" else None
-    dialect_name, dialect = sources.dialect(
-        reader, points, around.folders, around.dialect_names, around.dialects_directory
-    )
+    dialect_name, dialect = sources.dialect(reader, points, around.folders)
     options = read_options(reader, sources.baseline(reader, points))
     if kind == "grid":
         budget_misspelt = any(problem.suggestion == "budget" for problem in typing_errors)
@@ -129,6 +129,7 @@ def understand(variables: Mapping[str, Any], around: Surroundings | None = None)
             units=around.found_units,
             max_trials_per_run=options.max_trials_per_run,
         ),
+        forecast_trial_s=around.rates.trial_s,
     )
 
 

@@ -10,14 +10,13 @@ from typing import Any
 import msgspec
 
 from treeline.dialects import Dialect
-from treeline.keys import Item, RestartKey
+from treeline.keys import USUAL_BLOCK_SIZE, Item, RestartKey
 from treeline.request.cells import Cells, Load
 from treeline.request.points import Point, PointsFile
 from treeline.request.public import ALLOWED_IN_POINT, CLIENT_VARIABLES, KEY_VARIABLES
 from treeline.request.reader import READ_ONE, Reader, counts
 
 DEFAULT_TOPK = 8
-DEFAULT_BLOCK_SIZE = 8
 LARGEST_GRID = 10_000
 
 
@@ -27,7 +26,7 @@ class Axes(msgspec.Struct, frozen=True, kw_only=True):
     budget: tuple[int, ...] | None = None
     topk: tuple[int, ...] = (DEFAULT_TOPK,)
     maxreq: tuple[int, ...] | None = None
-    block_size: tuple[int, ...] = (DEFAULT_BLOCK_SIZE,)
+    block_size: tuple[int, ...] = (USUAL_BLOCK_SIZE,)
     graphs: tuple[bool, ...] = (True,)
     graph_max_bs: tuple[int | None, ...] = (None,)
     attention_backend: tuple[str | None, ...] = (None,)
@@ -98,7 +97,7 @@ def fill_points(
     given = {name: axis[0] for name, axis in axes.items()}
     forced = {name: value for name, value in given.items() if reader.forced(name)}
     defaults = {"topk": DEFAULT_TOPK if cells.dialect.capabilities.tree else 1}
-    defaults |= {"block_size": DEFAULT_BLOCK_SIZE, "graphs": True}
+    defaults |= {"block_size": USUAL_BLOCK_SIZE, "graphs": True}
     for number, point in enumerate(file.points, start=1):
         found = _read_point(point, file, reader)
         key = _key({**defaults, **given, **found, **forced}, cells.dialect, rows_prior)

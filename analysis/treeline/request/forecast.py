@@ -1,4 +1,4 @@
-"""What a plan will cost, in words, before it starts; and the same arithmetic for what is left of it."""
+"""What a plan will cost, in words, before it starts."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from collections.abc import Sequence
 import msgspec
 
 from treeline.keys import Plan
+from treeline.progress import duration, remaining_s
 
 SHOWN_EXCLUDED = 10
 
 
 class Rates(msgspec.Struct, frozen=True):
-    """Seconds that the parts of one trial take; estimates at first, measured values later."""
+    """Seconds that the parts of one trial take, as estimated before any is measured.
+
+    ``overhead_s`` is what is neither start nor load: configuring, restarting, evidence and the record.
+    """
 
     load_s: float = 360.0
     measure_s: float = 120.0
@@ -22,23 +26,6 @@ class Rates(msgspec.Struct, frozen=True):
     def trial_s(self) -> float:
         """Seconds of one trial."""
         return self.load_s + self.measure_s + self.overhead_s
-
-
-def remaining_s(trials: int, rates: Rates, hosts: int = 1) -> float:
-    """Seconds that ``trials`` trials take on ``hosts`` hosts that share them."""
-    rounds = -(-max(trials, 0) // max(hosts, 1))
-    return rounds * rates.trial_s
-
-
-def duration(seconds: float) -> str:
-    """Seconds for people: ``45s``, ``1m20s``, ``42m``, ``3h05m``; the finer the shorter."""
-    whole = max(round(seconds), 0)
-    if whole < 60:
-        return f"{whole}s"
-    if whole < 600:
-        return f"{whole // 60}m{whole % 60:02d}s" if whole % 60 else f"{whole // 60}m"
-    minutes = round(whole / 60)
-    return f"{minutes}m" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02d}m"
 
 
 def count(number: int, noun: str) -> str:
@@ -67,7 +54,7 @@ def forecast_lines(
     lines.append(f"Time: about {_time(trials, rates, len(hosts))}, repeats of doubtful trials not counted.")
     lines.append(
         f"One trial: about {duration(rates.trial_s)} ({duration(rates.load_s)} until the engine serves, "
-        f"{duration(rates.measure_s)} of load)."
+        f"{duration(rates.measure_s)} of load, {duration(rates.overhead_s)} around them)."
     )
     if units:
         down = ", ".join(units)
@@ -89,8 +76,8 @@ def _on(hosts: Sequence[str]) -> str:
 
 
 def _time(trials: int, rates: Rates, hosts: int) -> str:
-    longest = duration(remaining_s(trials, rates))
-    shared = duration(remaining_s(trials, rates, hosts))
+    longest = duration(remaining_s(trials, rates.trial_s))
+    shared = duration(remaining_s(trials, rates.trial_s, hosts))
     if shared == longest:
         return longest
     return f"{shared} if the {hosts} hosts are of one hardware class and share the plan, {longest} if not"

@@ -51,18 +51,8 @@ def points_file(reader: Reader, folders: Sequence[Path]) -> PointsFile | None:
     return result
 
 
-def dialect(
-    reader: Reader,
-    points: PointsFile | None,
-    folders: Sequence[Path],
-    known: Sequence[str] | None = None,
-    directory: Path | None = None,
-) -> tuple[str, Dialect | None]:
-    """Name (or absolute path) and content of the dialect; -e outranks the points file, that the inventory.
-
-    Args:
-        known: the dialects that may be named; None: every file of ``directory``.
-    """
+def dialect(reader: Reader, points: PointsFile | None, folders: Sequence[Path]) -> tuple[str, Dialect | None]:
+    """Name (or absolute path) and content of the dialect; -e outranks the points file, that the inventory."""
     name: str | None = reader.read("engine_dialect", values.text)
     origin = reader.origin("engine_dialect") if "engine_dialect" in reader.variables else ""
     if "engine_dialect" in reader.variables and name is None:
@@ -77,9 +67,7 @@ def dialect(
     try:
         if dialects.is_path(name):
             name = str((points_files.find(name, folders) or Path(name)).expanduser().absolute())
-        elif known is not None and name not in known:
-            raise DialectError(f"{name!r} is not one of {', '.join(known)}")
-        return name, dialects.load(name, directory)
+        return name, dialects.load(name)
     except (DialectError, OSError, RuntimeError, ValueError) as error:
         reader.problems.append(Problem("engine_dialect", str(error), origin=origin))
         return name, None

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from treeline.keys import BACKEND_PATTERN
+from treeline.keys import BACKEND_PATTERN, SWITCH_WORDS
 from treeline.request.problems import FaultError, show
 
 T = TypeVar("T")
@@ -18,7 +18,6 @@ T = TypeVar("T")
 LARGEST = 1_000_000
 LONGEST_AXIS = 1_000
 
-_SWITCH = {"on": True, "yes": True, "true": True, "off": False, "no": False, "false": False}
 _NOTHING = {"~", "null", "none"}
 _BLANKS = " \t\r\n"
 _LONGEST_NAME = 64
@@ -56,7 +55,7 @@ def switch(value: Any) -> bool:
     if isinstance(value, bool):
         return value
     if isinstance(value, str):
-        known = _SWITCH.get(value.strip().lower())
+        known = SWITCH_WORDS.get(value.strip().lower())
         if known is not None:
             return known
         if not value.strip():

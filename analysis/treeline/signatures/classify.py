@@ -35,7 +35,8 @@ def classify_journal(
     """Return what the journal of a unit says about its last service life.
 
     source: a file (`journalctl -o json` or `-o short-iso`, plain text; gzip is recognised) or its lines.
-    alive: whether the unit was active when the journal was taken; None: infer it from the log.
+    alive: whether the unit was active when the journal was taken; None: infer it from the log. Then a text
+    without any mark of an engine or a journal is `unknown`.
     kernel: the kernel's lines of the same time, where they are not in `source`.
     catalogue: the user's own classes, added to the built-in ones (same id replaces).
     Raises OSError (a file cannot be read) and CatalogueError.
@@ -97,6 +98,7 @@ class _Reading:
     # --- the rules -------------------------------------------------------------------------------------
 
     def verdict(self, alive: bool | None) -> LogVerdict:
+        inferred = alive is None
         if alive is None:
             alive = self._seems_alive()
         healthy_end = alive or self.timeline.reached() == "shutdown"
@@ -113,6 +115,9 @@ class _Reading:
         if cause is not None:
             return self._caused(cause, matches)
         if healthy_end and not self._fatal(matches):
+            if inferred and not self.journal.prefixed and not self.timeline.seen:
+                # Nothing shows that this is an engine's log: no news is no good news then.
+                return self._unknown(None, matches)
             return self._quiet(matches)
         return self._unknown(evidence.last_words(self.journal, self.deaths.lines, explained), matches)
 
@@ -155,7 +160,7 @@ class _Reading:
             return self._build(self.catalogue.by_id("silent_corruption"), "serving", sure, matches, None)
         decoded = acceptance.decode_lines(self.journal)
         if not lens and decoded >= 2 and acceptance.speculation_asked(self.journal):
-            sure = "high" if decoded >= _SURE or captured_width(self.journal) == 1 else "low"
+            sure = "high" if decoded >= _SURE or captured_width(self.journal, self.encoded) == 1 else "low"
             return self._build(self.catalogue.by_id("spec_disabled"), "serving", sure, matches, None)
         phase = self.timeline.reached() if self.timeline.seen or self.journal.prefixed else None
         return self._build(self.catalogue.by_id("ok"), phase, "high", matches, None)
@@ -187,7 +192,7 @@ class _Reading:
             else journal.line_number(shown[0].offset),
             rank=rank_of(journal, *shown) if shown else None,
             captured_bs=captured_bs(journal, self.encoded, shown[0].offset) if failing and shown else None,
-            captured_width=captured_width(journal),
+            captured_width=captured_width(journal, self.encoded),
             secondary=tuple(known.id for known in self.catalogue.signatures if known.id in seen),
             advice=signature.advice,
             references=tuple(signature.references),

@@ -13,7 +13,7 @@ class LogVerdict(msgspec.Struct, kw_only=True, frozen=True):
     """
 
     class_: str
-    """Catalogue id of the first cause, or `ok` (alive, nothing wrong), or `unknown` (died, no class fits)."""
+    """Catalogue id of the first cause, or `ok` (alive, nothing wrong), or `unknown` (no class fits)."""
     phase: str | None
     """Engine phase in which the first cause arose; for `ok` the phase reached. None: the text has none."""
     kind: str

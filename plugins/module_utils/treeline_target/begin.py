@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Mapping, Optional, Sequence
 
 from . import clock, lease, snapshot, systemd
-from .files import PATHS, Paths
+from .files import PATHS, Paths, forget_evidence
 
 
 class BeginError(Exception):
@@ -34,6 +34,7 @@ def begin(
             "%s does not exist: what runs on this host is not on record, so no trial may stop it. "
             "Take the snapshot first (treeline_found, state: snapshot)" % paths.snapshot
         )
+    forget_evidence(paths, but=trial_id)
     snapshot.check_same(found, found_units or [entry["unit"] for entry in found["found"]], trial_unit)
     return {
         "trial_id": trial_id,

@@ -24,9 +24,9 @@ def realtime_usec() -> int:
     return time.time_ns() // 1000
 
 
-def utc_now() -> str:
-    """Now as an ISO 8601 UTC text with whole seconds."""
-    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+def utc_now(timespec: str = "seconds") -> str:
+    """Now as an ISO 8601 UTC text: whole seconds, or what `timespec` (of datetime.isoformat) says."""
+    return datetime.now(timezone.utc).isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
 def boot_id() -> str:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Iterator, Mapping, Optional, Sequence
 
 from . import clock, journal, kernel_log, load_records, proof, systemd, unitwatch
+from .files import make_folder
 
 JOURNAL_TIMEOUT_S = 120.0
 SHORT_TIMEOUT_S = 20.0
@@ -63,7 +64,7 @@ def collect(spec: Spec) -> dict[str, Any]:
     Raises OSError when the archive cannot be written, systemd.CommandError when systemd does not answer.
     """
     out_dir = Path(spec.out_dir)
-    out_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(out_dir, 0o700)
     properties = systemd.show(spec.unit)
     state = unitwatch.parse_state(properties)
     invocation_id = spec.invocation_id or _own_invocation(spec, state)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -51,6 +52,10 @@ class Paths:
         return self.run / "lease.json"
 
     @property
+    def evidence(self) -> Path:
+        return self.run / "evidence"
+
+    @property
     def lease_fired(self) -> Path:
         return self.run / "lease-fired.json"
 
@@ -62,11 +67,35 @@ class Paths:
 PATHS = Paths()
 
 
+def forget_evidence(paths: Paths = PATHS, but: str = "") -> None:
+    """Remove what earlier trials left in memory (`run` is a tmpfs); the folder of trial `but` stays.
+
+    Called when the controller has recorded those trials, or has given them up.
+    """
+    for folder in paths.evidence.iterdir() if paths.evidence.is_dir() else ():
+        if folder.name != but:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def make_folder(path: Path, mode: int = 0o755) -> None:
+    """Create `path` with `mode`, and what is missing above it with 0755, whatever the umask of the session.
+
+    The engine's own user has to get through /run/treeline to its folder there. What exists is left
+    as it is. Raises OSError.
+    """
+    if path.is_dir():
+        return
+    if not path.parent.is_dir():
+        make_folder(path.parent)
+    path.mkdir(exist_ok=True)
+    path.chmod(mode)
+
+
 def write_atomic(path: Path, data: str, mode: int = 0o600) -> None:
     """Replace `path` by `data` in one step, on the disk when this returns. Raises StateFileError."""
     temporary = path.with_name(".%s.%d" % (path.name, os.getpid()))
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode)
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as stream:
@@ -122,7 +151,7 @@ def locked(path: Path, timeout_s: float) -> Iterator[None]:
     Raises StateFileError when another process keeps it for longer than `timeout_s` seconds.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise StateFileError("cannot open %s: %s" % (path, error.strerror or error)) from error

@@ -11,6 +11,8 @@ from . import clock, snapshot, systemd, traffic, units
 
 # A file may be stamped just after the restart that it was written for.
 _MTIME_SLACK_S = 2.0
+# Besides the stop itself, the restart of the first trial may cost this much of the lease.
+_LEASE_SLACK_S = 60
 _RESTORE_HINT = "restart %s (or undo the change) before the sweep, so that what runs can be brought back"
 
 
@@ -53,6 +55,24 @@ def check_restorable(entry: Mapping[str, Any], problems: list[str]) -> None:
         problems.append("the files of %s differ from what systemd has loaded; %s" % (unit, hint))
     for path in _changed_since_start(entry, shown.get("ExecMainStartTimestampMonotonic", "")):
         problems.append("%s was changed after the running %s was started; %s" % (path, unit, hint))
+
+
+def check_stops_in_time(entry: Mapping[str, Any], lease_s: Optional[int], problems: list[str]) -> None:
+    """A unit that may take as long to stop as the lease lasts is a problem.
+
+    Nothing renews the lease while the first trial's restart waits for that stop: it would fire meanwhile.
+    """
+    if lease_s is None or not entry["running"]:
+        return
+    unit = entry["unit"]
+    shown = systemd.show(unit, ("TimeoutStopUSec",)).get("TimeoutStopUSec", "")
+    stop_s = systemd.seconds(shown)
+    if stop_s is not None and stop_s + _LEASE_SLACK_S >= lease_s:
+        problems.append(
+            "%s may take %s to stop (its TimeoutStopSec), and the lease must last more than %d s longer, "
+            "but is %d s; raise treeline_lease_s, or lower the unit's TimeoutStopSec"
+            % (unit, "for ever" if shown == "infinity" else shown, _LEASE_SLACK_S, lease_s)
+        )
 
 
 def check_upheld(

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import selectors
 import subprocess
 import time
 from dataclasses import dataclass
 from typing import Any, Generator, Iterable, Iterator, Mapping, Optional, Sequence
+
+from . import markers
 
 # What readers of the evidence need; everything else (command lines, capabilities) is left in the journal.
 FIELDS = (
@@ -25,19 +26,6 @@ FIELDS = (
 MESSAGE_STOPPING = "de5b426a63be47a7b6ac3eaac82e2f6f"
 MESSAGE_DROPPED = "a596d6fe7bfa4994828e72309e95d61e"
 
-_PHASES = (
-    ("dist_init", re.compile(r"Init torch distributed begin|sglang is using nccl")),
-    ("weights", re.compile(r"Load weight begin|Loading safetensors checkpoint shards|loading shards:")),
-    ("kv_pool", re.compile(r"KV Cache is allocated|VA upper bound|Memory pool end")),
-    ("graph_capture", re.compile(r"Capture (?:(?:target|draft) )?(?:\w+ )?cuda graph (?:begin|bs)", re.I)),
-    ("http", re.compile(r"Application startup complete|Uvicorn running on")),
-    ("serving", re.compile(r"The server is fired up and ready to roll")),
-)
-_WIDTH = re.compile(
-    r"Capture (?:(?P<role>target|draft) )?(?P<mode>\w+ )?CUDA graph begin.*?"
-    r"num_tokens_per_(?:req|bs)=(?P<width>\d+)",
-    re.I,
-)
 _READ_SIZE = 1 << 16
 
 
@@ -47,10 +35,14 @@ class JournalError(Exception):
 
 @dataclass(frozen=True)
 class LogFacts:
-    """What the engine's log says: seconds from its first entry to each phase, the captured verify width."""
+    """What the engine's log says: seconds from its first entry to each phase, the captured verify width.
+
+    `reached` is the last phase entered: a draft model is loaded after the target's weights are in.
+    """
 
     phases: dict[str, float]
     captured_width: Optional[int]
+    reached: Optional[str] = None
 
 
 def invocation_query(invocation_id: str) -> tuple[str, ...]:
@@ -158,23 +150,29 @@ def usec(entry: Mapping[str, Any], field: str = "__MONOTONIC_TIMESTAMP") -> Opti
 
 
 def log_facts(found: Iterable[Mapping[str, Any]]) -> LogFacts:
-    """Phases and captured verify width from the entries of one invocation, oldest first.
+    """Phases and captured verify width from the entries of one invocation, oldest first (see `markers`).
 
     A phase stands at its first line. The width is that of the target's verify graph; a line that does not say
-    whose graph it is counts where none does; a drafter's own graph never does.
+    what it captures counts where none does; graphs of the draft and of prefill never do.
     """
     phases: dict[str, float] = {}
     start: Optional[int] = None
-    widths: dict[int, int] = {}
+    reached: Optional[str] = None
+    widths: dict[bool, int] = {}
     for entry in found:
         at, text = usec(entry), message(entry)
-        if at is not None and start is None:
-            start = at
-        for name, pattern in _PHASES:
-            if name not in phases and at is not None and start is not None and pattern.search(text):
-                phases[name] = round((at - start) / 1e6, 3)
-        match = _WIDTH.search(text)
-        mode = (match["mode"] or "").strip().lower() if match else ""
-        if match and (match["role"] or "").lower() != "draft" and mode != "prefill":
-            widths.setdefault(0 if mode == "verify" else 1, int(match["width"]))
-    return LogFacts(phases, widths[min(widths)] if widths else None)
+        start = at if start is None else start
+        begun = markers.phase_begun(text, by_systemd(entry))
+        if begun is not None and markers.moves(reached or markers.PHASES[0], begun):
+            reached = begun
+            if at is not None and start is not None:
+                phases.setdefault(begun, round((at - start) / 1e6, 3))
+        width = markers.captured_width(text)
+        if width is not None:
+            widths.setdefault(width.verify, width.tokens)
+    return LogFacts(phases, widths.get(True, widths.get(False)), reached)
+
+
+def by_systemd(entry: Mapping[str, Any]) -> bool:
+    """Whether PID 1 speaks about the unit in this entry."""
+    return entry.get("_PID") == "1" and entry.get("SYSLOG_IDENTIFIER") == "systemd"

@@ -9,11 +9,13 @@ a late module cannot stop a service that has just been restored.
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Mapping, Optional
 
 from . import clock, systemd
+from .caller import Caller
 from .files import PATHS, Paths, locked, read_json, remove, write_atomic, write_json
 from .lease_units import SERVICE, TIMER, service_text, timer_text
 
@@ -21,6 +23,8 @@ MIN_SECONDS = 2
 LOCK_TIMEOUT_S = 20.0
 # A timer never fires early, but the file is written before the timer starts and clocks are floats.
 _EXPIRY_SLACK_S = 0.5
+# How often a keeper looks whether its caller is still there.
+_LOOK_S = 5.0
 _HOLDER_KEYS = ("sweep_id", "host", "boot_id", "pid", "pid_start")
 
 
@@ -247,14 +251,23 @@ def disarm(paths: Paths = PATHS) -> bool:
 
 
 class Keeper:
-    """Renews a lease on entry and every third of its length until the block ends.
+    """Renews a lease on entry and every third of its length until the block ends or its caller is gone.
+
+    A module whose connection to the controller is gone renews no more: the lease ends at most its own length
+    later, whatever the module still waits for.
 
     Usage: `with Keeper(module.params["lease"]) as keeper: ...` and look at `keeper.lost` in any wait: once it
     holds a text, the lease is gone and the work must stop. Without a lease it does nothing.
     """
 
-    def __init__(self, lease: Optional[Mapping[str, Any]], paths: Paths = PATHS) -> None:
+    def __init__(
+        self,
+        lease: Optional[Mapping[str, Any]],
+        paths: Paths = PATHS,
+        caller: Optional[Caller] = None,
+    ) -> None:
         self._raw = lease
+        self._caller = caller
         self._paths = paths
         self._lease = parse(lease)
         self._stop = threading.Event()
@@ -269,6 +282,7 @@ class Keeper:
     def __enter__(self) -> Keeper:
         rearm(self._raw, self._paths)
         if self._lease is not None:
+            self._caller = self._caller or Caller()
             self._thread = threading.Thread(target=self._renew, name="lease-keeper", daemon=True)
             self._thread.start()
         return self
@@ -284,18 +298,25 @@ class Keeper:
             self._thread.join(timeout=systemd.DEFAULT_TIMEOUT_S)
 
     def _renew(self) -> None:
-        lease = self._lease
-        if lease is None:
+        lease, caller = self._lease, self._caller
+        if lease is None or caller is None:
             return
-        pause = lease.seconds / 3
-        while not self._stop.wait(pause):
+        third = lease.seconds / 3
+        due = time.monotonic() + third
+        while not self._stop.wait(max(0.0, min(_LOOK_S, due - time.monotonic()))):
+            gone = caller.gone()
+            if gone is not None:
+                self._lost = "%s; the lease is renewed no more, and this trial is void" % gone
+                return
+            if time.monotonic() < due:
+                continue
             try:
                 rearm(self._raw, self._paths)
-                pause = lease.seconds / 3
+                due = time.monotonic() + third
             except LeaseLostError as error:
                 self._lost = str(error)
                 return
             except Exception:
                 # A busy systemd is no reason to give up while the lease still runs; if it never answers,
                 # the timer fires and the next attempt says so.
-                pause = min(2.0, lease.seconds / 6)
+                due = time.monotonic() + min(2.0, lease.seconds / 6)

@@ -11,6 +11,7 @@ import aiohttp
 
 from .load_spec import Limits
 from .load_stream import SAID, Exchange, Reader, RequestError, StreamError
+from .served import INFO_PAGES
 
 _MAX_PAGE = 16 * 1024 * 1024
 # Kinds of errors that a peer leaves behind when it dies.
@@ -140,13 +141,18 @@ class Client:
     async def chat(
         self, messages: Any, max_tokens: int, model: str
     ) -> tuple[Optional[dict[str, Any]], Optional[RequestError]]:
-        """One greedy chat completion: its first choice, or an error."""
+        """One greedy chat completion: its first choice, or an error.
+
+        A thinking model is asked not to think, or a short answer would end inside the thought; the two names
+        are those that chat templates use. Other templates ignore them.
+        """
         payload = {
             "model": model,
             "messages": list(messages),
             "temperature": 0,
             "max_tokens": max_tokens,
             "stream": False,
+            "chat_template_kwargs": {"thinking": False, "enable_thinking": False},
         }
         answer, error = await self._page("POST", "/v1/chat/completions", payload, self._limits.request_s)
         if error is not None:
@@ -158,7 +164,7 @@ class Client:
 
     async def server_info(self, timeout_s: float = 10.0) -> dict[str, Any]:
         """The engine's account of itself; empty when it gives none."""
-        for page in ("/server_info", "/get_server_info"):
+        for page in INFO_PAGES:
             answer, error = await self._page("GET", page, None, timeout_s)
             if error is None and isinstance(answer, dict):
                 return answer

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from dataclasses import dataclass
 from typing import Any, Mapping, Optional
 
+from . import traffic
 from .load_client import Client
 
 POLL_S = 0.25
-_RUNNING = re.compile(r"^sglang:num_running_reqs(?:\{[^}]*\})?\s+([0-9.eE+]+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -63,8 +62,8 @@ def overrun_share(before: Facts, after: Facts) -> Optional[float]:
 
 def running_requests(metrics: str) -> Optional[int]:
     """Requests that the engine is running, by its metrics page, all ranks together; None if not there."""
-    values = _RUNNING.findall(metrics)
-    return int(sum(float(value) for value in values)) if values else None
+    counted = traffic.parse_metrics(metrics)
+    return counted.running if counted is not None else None
 
 
 class PeakWatch:

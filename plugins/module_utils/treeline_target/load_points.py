@@ -6,10 +6,9 @@ import asyncio
 import time
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from typing import Any, Callable, Iterator, Optional
 
-from . import load_engine, load_prompts, load_window, measures
+from . import clock, load_engine, load_prompts, load_window, measures
 from .load_client import Client
 from .load_records import Record
 from .load_spec import ClientKey, Spec
@@ -55,7 +54,7 @@ async def closed_loop(
     indexes = iter(range(requests))
     prompts = load_prompts.Prompts(spec.prompts, spec.prompts_seed)
     label = "%s/%s" % (run.phase, run.key.label)
-    run.started, run.started_at = time.monotonic(), _utc_now()
+    run.started, run.started_at = time.monotonic(), clock.utc_now("milliseconds")
 
     async def one_client() -> None:
         due = time.monotonic()
@@ -86,10 +85,6 @@ def _while(indexes: Iterator[int], keep_going: Callable[[], bool]) -> Iterator[i
         if index is None:
             return
         yield index
-
-
-def _utc_now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def measured(key: ClientKey) -> Run:

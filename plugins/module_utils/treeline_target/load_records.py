@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Iterable, Optional
 
 from . import garble
+from .files import make_folder
 from .load_spec import ClientKey
 from .load_stream import Exchange
 
@@ -78,7 +79,7 @@ class RecordFile:
     """Where the lines of one load go. An earlier one is removed: it would pass for this load's."""
 
     def __init__(self, out_dir: Path, origin: float) -> None:
-        out_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(out_dir, 0o700)
         self.path = out_dir / FILE_NAME
         self.path.unlink(missing_ok=True)
         self.path.touch(mode=0o600)

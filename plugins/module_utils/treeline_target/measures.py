@@ -1,7 +1,7 @@
 """Arithmetic of measurements: acceptance length, latencies, percentiles. Pure, no input or output.
 
-The rules are those of the measurement rules in the documentation: acceptance length is a ratio of sums over
-requests (never a mean of ratios), time per output token leaves out the first token.
+Acceptance length is a ratio of sums over requests, never a mean of ratios: short answers would weigh as much
+as long ones. Time per output token leaves out the first token, which belongs to the prompt.
 """
 
 from __future__ import annotations

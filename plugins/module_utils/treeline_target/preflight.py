@@ -7,6 +7,7 @@ that would change it.
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
 import sys
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from . import (
     listeners,
     snapshot,
     systemd,
+    trial_account,
     unitdiff,
     units,
 )
@@ -34,7 +36,10 @@ NEEDED_MODULES = ("aiohttp",)
 
 @dataclass(frozen=True)
 class Request:
-    """What a preflight is asked. `controller` is {host, ...} of who asks, for the lease; full unit names."""
+    """What a preflight is asked. `controller` is {host, ...} of who asks, for the lease; full unit names.
+
+    `lease_s`: seconds of the lease that the sweep will arm; None: not known, and not checked.
+    """
 
     found_units: Sequence[str]
     trial_unit: str
@@ -48,6 +53,7 @@ class Request:
     served_urls: Mapping[str, str] = field(default_factory=dict)
     api_key_file: Optional[str] = None
     controller: Optional[Mapping[str, Any]] = None
+    lease_s: Optional[int] = None
 
 
 @dataclass
@@ -63,22 +69,24 @@ def look(asked: Request, paths: Paths = PATHS) -> Report:
     """Run every check that makes sense on this host; nothing is changed and nothing is raised."""
     report = Report()
     report.facts["python"] = "%d.%d.%d" % sys.version_info[:3]
+    if not _check_root(report):
+        return report
     _check_python(report)
     _check_names(asked, report)
     if not _check_systemd(report):
         return report
-    steps: list[tuple[str, Callable[[Request, Report, Paths], None]]] = [
-        ("the lease", _check_lease),
-        ("the found units", _check_found),
-        ("the trial unit", _check_trial_unit),
-        ("the ports", _check_ports),
-        ("the GPUs", _check_gpus),
-        ("the engine", _check_engine),
-        ("the differences between the units", _compare_units),
+    steps: list[tuple[str, Callable[[], None]]] = [
+        ("the lease", lambda: _check_lease(asked, report, paths)),
+        ("the found units", lambda: _check_found(asked, report, paths)),
+        ("the trial unit", lambda: _check_trial_unit(asked, report, paths)),
+        ("the ports", lambda: _check_ports(asked, report)),
+        ("the GPUs", lambda: _check_gpus(asked, report)),
+        ("the engine", lambda: _check_engine(asked, report)),
+        ("the differences between the units", lambda: _compare_units(asked, report)),
     ]
     for what, step in steps:
         try:
-            step(asked, report, paths)
+            step()
         except (
             http.KeyFileError,
             snapshot.SnapshotError,
@@ -88,6 +96,17 @@ def look(asked: Request, paths: Paths = PATHS) -> Report:
         ) as error:
             report.problems.append("%s cannot be checked: %s" % (what, error))
     return report
+
+
+def _check_root(report: Report) -> bool:
+    """Alone, because whatever else is looked at without root comes out wrong."""
+    if os.geteuid() == 0:
+        return True
+    report.problems.append(
+        "this runs as user %d, but only root may stop and start services; set ansible_become: true for this "
+        "host (or connect as root)" % os.geteuid()
+    )
+    return False
 
 
 def _check_python(report: Report) -> None:
@@ -159,6 +178,7 @@ def _check_found(asked: Request, report: Report, paths: Paths) -> None:
         entry["port"] = found_units.port_of(entry["url"])
         report.facts["found"].append({key: value for key, value in entry.items() if key != "served"})
         found_units.check_restorable(entry, report.problems)
+        found_units.check_stops_in_time(entry, asked.lease_s, report.problems)
         if entry["running"]:
             found_units.check_traffic(entry, asked.api_key_file, asked.interrupt_traffic, report)
     hanging = units.related(asked.found_units)
@@ -180,6 +200,7 @@ def _check_trial_unit(asked: Request, report: Report, paths: Paths) -> None:
             "(systemctl stop %s), or set treeline_trial_unit to another name"
             % (asked.trial_unit, shown.get("ActiveState"), asked.trial_unit)
         )
+    trial_account.check(asked.trial_unit_text, report.problems)
     fragment = shown.get("FragmentPath", "")
     ours = (str(paths.units), str(paths.overrides))
     if fragment and not fragment.startswith(ours) and not fence.is_raised(asked.trial_unit, paths):
@@ -189,8 +210,8 @@ def _check_trial_unit(asked: Request, report: Report, paths: Paths) -> None:
         )
 
 
-def _check_ports(asked: Request, report: Report, paths: Paths) -> None:
-    ours = _our_units(asked, report)
+def _check_ports(asked: Request, report: Report) -> None:
+    ours = found_units.names_of(asked.found_units)
     for who in listeners.strangers(listeners.find(asked.production_port), ours):
         report.problems.append(
             "the production port %d is held by %s, which is none of treeline_found_units (%s); add its unit "
@@ -207,7 +228,7 @@ def _check_ports(asked: Request, report: Report, paths: Paths) -> None:
         )
 
 
-def _check_gpus(asked: Request, report: Report, paths: Paths) -> None:
+def _check_gpus(asked: Request, report: Report) -> None:
     seen = gpus.read() if shutil.which("nvidia-smi") else gpus.Gpus((), None, None)
     report.facts["gpus"] = list(seen.names)
     report.facts["driver"] = seen.driver
@@ -220,7 +241,7 @@ def _check_gpus(asked: Request, report: Report, paths: Paths) -> None:
     if note is not None:
         report.problems.append("the GPUs cannot be looked at: %s" % note)
         return
-    ours = _our_units(asked, report)
+    ours = found_units.names_of(asked.found_units)
     if report.facts.get("snapshot_present") is not None:
         ours.add(asked.trial_unit)
     root = cgroups.manager_root()
@@ -232,7 +253,7 @@ def _check_gpus(asked: Request, report: Report, paths: Paths) -> None:
             )
 
 
-def _check_engine(asked: Request, report: Report, paths: Paths) -> None:
+def _check_engine(asked: Request, report: Report) -> None:
     for path in asked.model_paths:
         if path.startswith("/") and not Path(path).exists():
             report.problems.append("the model path %s does not exist on this host" % path)
@@ -249,7 +270,7 @@ def _check_engine(asked: Request, report: Report, paths: Paths) -> None:
             report.problems.append(str(error))
 
 
-def _compare_units(asked: Request, report: Report, paths: Paths) -> None:
+def _compare_units(asked: Request, report: Report) -> None:
     report.facts["differences"] = {"only_found": [], "only_trial": []}
     loaded = [entry["unit"] for entry in report.facts["found"] if entry["load_state"] == "loaded"]
     if not loaded or not asked.trial_unit_text:
@@ -267,8 +288,3 @@ def _configured_url(asked: Request, unit: str) -> Optional[str]:
     if unit in asked.served_urls:
         return asked.served_urls[unit]
     return "http://127.0.0.1:%d" % asked.production_port if unit == asked.found_units[0] else None
-
-
-def _our_units(asked: Request, report: Report) -> set[str]:
-    """Names under which a process or a socket of the found units may appear."""
-    return found_units.names_of(asked.found_units)

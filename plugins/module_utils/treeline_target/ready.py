@@ -250,11 +250,10 @@ def _short_life(spec: Spec) -> str:
 def _died(spec: Spec, state: unitwatch.UnitState, invocation_id: str, why: str) -> Result:
     ours = state.invocation_id == invocation_id
     facts = log_facts(invocation_id, LAST_LOOK_S)
-    reached = max(facts.phases, key=lambda name: facts.phases[name], default=None)
     return Result(
         "died",
         "%s died before it was ready: %s%s"
-        % (spec.unit, why, "; its log had reached %s" % reached if reached else ""),
+        % (spec.unit, why, "; its log had reached %s" % facts.reached if facts.reached else ""),
         invocation_id=invocation_id,
         exec_main_code=state.exec_main_code if ours else "",
         exec_main_status=state.exec_main_status if ours else None,

@@ -8,12 +8,35 @@ import re
 from typing import Any, Sequence
 
 HIDDEN = "***"
-_SECRET_NAME = re.compile(
-    r"(?:^|[-_.])(?:api[-_]?key|key|token|secret|password|passwd|passphrase|credential)s?$", re.IGNORECASE
-)
-# Named like secrets, but numbers or paths that a reader needs.
+# The words with which names of secrets end; every pattern below is built from them.
+_WORDS = "key|token|secret|password|passwd|passphrase|credential|authorization"
+_SECRET_NAME = re.compile(r"(?:^|[-_.])(?:api)?(?:%s)s?$" % _WORDS, re.IGNORECASE)
+# Named like secrets, but counts or marks of a vocabulary that a reader needs.
 _HARMLESS_NAME = re.compile(
-    r"(?:max|min|num|total|new|draft|prefill|decode|size|pad|eos|bos)[-_].*tokens?$|key[-_]?file$"
+    r"(?:^|[-_.])(?:(?:max|min|num|total)[-_](?:.*[-_])?"
+    r"|(?:new|draft|prefill|decode|size|pad|eos|bos|unk|sep|cls|mask|stop"
+    r"|cached|prompt|completion|input|output|accepted|reasoning)[-_])tokens?$"
+)
+_WORD_IN_TEXT = re.compile(_WORDS.encode())
+_NAME_BYTES = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
+_LONGEST_NAME = 64
+_NUMBER = re.compile(rb"[+-]?\d+(?:\.\d+)?")
+_NOTHING = frozenset((b"", b"***", b"none", b"null", b"true", b"false"))
+# A quoted value ends where its own quote does, and never runs out of the JSON text around it.
+_JSON_ENDS = rb'"\s*(?:[,}\]:]|\Z)'
+_AFTER_NAME = re.compile(
+    rb"""
+    [sS]?
+    (?: \\*["']? \s* (?P<mark>[=:]) \s*                  # NAME=..., 'name': ..., \"name\": ...
+      | (?P<flag> \s+ | \\*["'] , \s* (?=\\*["']) ) )    # --name ..., '--name', '...'
+    (?: (?:Bearer|Basic) \s+ )?
+    (?! %(ends)s )
+    (?: (?P<quote>["']) (?P<quoted> (?: (?!(?P=quote)|%(ends)s) (?:\\.|[^\\]) )* )
+      | (?P<escaped>\\+["']) (?P<inner> (?: (?!(?P=escaped)|%(ends)s) (?:\\+.|[^\\]) )* )
+      | (?P<bare> [^\s"'\\,;(){}\[\]&<>`]+ ) )
+    """
+    % {b"ends": _JSON_ENDS},
+    re.IGNORECASE | re.VERBOSE | re.DOTALL,
 )
 
 
@@ -59,6 +82,45 @@ def fields(value: Any) -> Any:
             return argv(value)
         return [fields(entry) for entry in value]
     return value
+
+
+def text(raw: bytes) -> bytes:
+    """A line of any text with the values of secret names replaced by `***`, as it was otherwise.
+
+    Known are `name='...'`, `"name": "..."` (also inside JSON texts), `NAME=...`, `name: ...` and
+    `--name ...`, in a command line or in a printed list. Numbers of tokens and absent values stay.
+    """
+    shown: list[bytes] = []
+    done = 0
+    # Case is folded once for the whole line: searching for the words regardless of case is slow.
+    for word in _WORD_IN_TEXT.finditer(raw.lower()):
+        found = _AFTER_NAME.match(raw, word.end()) if word.start() >= done else None
+        if found is None:
+            continue
+        value = next(group for group in ("quoted", "inner", "bare") if found[group] is not None)
+        if _holds_secret(_name_ending(raw, word.end()), found, value):
+            shown += [raw[done : found.start(value)], HIDDEN.encode()]
+            done = found.end(value)
+    return b"".join([*shown, raw[done:]]) if shown else raw
+
+
+def _name_ending(raw: bytes, end: int) -> str:
+    before = raw[max(end - _LONGEST_NAME, 0) : end]
+    return before[len(before.rstrip(_NAME_BYTES)) :].decode("ascii")
+
+
+def _holds_secret(name: str, found: re.Match[bytes], value: str) -> bool:
+    said = found[value]
+    if said.lower() in _NOTHING or not is_secret_name(name):
+        return False
+    if name.lower().endswith("token") and _NUMBER.fullmatch(said):
+        return False
+    if found["flag"] is not None:
+        return name.startswith("--") and not said.startswith(b"-")
+    # These two alone are everyday words: a dict's `key`, the `token: ...` of a message.
+    if name.lower() == "key":
+        return False
+    return not (name.lower() == "token" and found["mark"] == b":" and value == "bare")
 
 
 def digest(value: Any) -> str:

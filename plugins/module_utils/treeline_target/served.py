@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Mapping, Optional, Sequence
 
 from . import http, redact
 
+# Where SGLang listens when neither its command line nor its configuration file says so.
 DEFAULT_PORT = 30000
+_SERVERS = ("sglang.launch_server", "launch_server.py", "treeline_reference_engine")
+_SETTING = r"(?m)^%s[ \t]*:[ \t]*[\"']?([^\s\"'#]+)"
+# Where SGLang tells its arguments; up to 0.5.2 only the second page is there, from 0.5.6 on it is deprecated.
+INFO_PAGES = ("/server_info", "/get_server_info")
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "[::]": "[::1]", "": "127.0.0.1"}  # noqa: S104
-# Differ from one life of the same service to the next, or are no arguments.
+# Differ from one life of the same service to the next, or are no arguments. SGLang puts what its scheduler
+# measured (`scheduler_info`) flat among them: how many tokens fit into the memory that is left (never
+# quite as many as in the last life) and addresses of this life's transfer engine.
 VOLATILE = frozenset(
     (
+        "hicache_object_layout",
         "internal_states",
+        "kv_event_sources",
         "kv_events",
         "last_gen_throughput",
         "launch_command",
+        "max_req_input_len",
+        "max_total_num_tokens",
         "nccl_port",
         "random_seed",
+        "remote_instance_transfer_engine_session_id",
+        "remote_instance_transfer_engine_weights_info_dict",
         "scheduler_info",
         "startup_time",
         "status",
@@ -47,20 +62,48 @@ def option(argv: Sequence[str], name: str) -> Optional[str]:
 
 
 def base_url(argv: Sequence[str], configured: Optional[str] = None) -> Optional[str]:
-    """Where to ask the service with this command line: its own port, else `configured`, else None."""
-    port = option(argv, "--port")
-    if port is None or not port.isdigit():
-        return configured.rstrip("/") if configured else None
-    host = option(argv, "--host") or ""
+    """Where to ask the service with this command line; None where nothing tells.
+
+    Its own port counts first, that of its configuration file next, then `configured`, then SGLang's default
+    where the command line is that of an SGLang server.
+    """
+    settings = _settings(argv)
+    port = option(argv, "--port") or settings.get("port", "")
+    if not port.isdigit():
+        if configured:
+            return configured.rstrip("/")
+        if not is_server(argv):
+            return None
+        port = str(DEFAULT_PORT)
+    host = option(argv, "--host") or settings.get("host", "")
     host = _EVERYWHERE.get(host, host)
     if ":" in host and not host.startswith("["):
         host = "[%s]" % host
     return "http://%s:%s" % (host, port)
 
 
+def is_server(argv: Sequence[str]) -> bool:
+    """Whether this is the command line of an SGLang server, or of the reference engine."""
+    names = [word.rpartition("/")[2] for word in argv]
+    return any(name in _SERVERS for name in names) or " sglang serve " in " %s " % " ".join(names)
+
+
+def _settings(argv: Sequence[str]) -> dict[str, str]:
+    """`host` and `port` in the flat YAML file that `--config` names; none where it cannot be read."""
+    path = option(argv, "--config")
+    if path is None or not path.startswith("/"):
+        return {}
+    try:
+        text = Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return {}
+    found = {key: re.findall(_SETTING % key, text) for key in ("host", "port")}
+    return {key: values[-1] for key, values in found.items() if values}
+
+
 def probe(url: str, timeout: float, api_key: Optional[str] = None) -> Probe:
     """Ask a service for its arguments (/server_info, once /get_server_info), else for its health."""
-    for page in ("/server_info", "/get_server_info"):
+    for page in INFO_PAGES:
         try:
             answer = http.request(url + page, timeout, api_key=api_key)
             if answer.status == 200:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any, Mapping, Optional, Sequence
 
 from . import fence, install, lease, restore, snapshot, systemd, units
-from .files import PATHS, Paths, locked
+from .files import PATHS, Paths, forget_evidence, locked
 
 # A sweep may wait for a restore that is nearly done; a long one is better named than waited for.
 _RESTORE_WAIT_S = 60.0
@@ -106,6 +106,7 @@ def give_back(
             "reason": "check mode: nothing was done",
             "proven": [],
         }
+    forget_evidence(paths)
     if not there:
         return asdict(restore.restore("play", trial_unit=trial_unit, holder=holder, paths=paths))
     install.install(paths)

@@ -49,7 +49,7 @@ def ask(url: str, api_key: Optional[str] = None) -> Traffic:
 def parse_metrics(text: str) -> Optional[Traffic]:
     """From Prometheus text: the sums of the running and queue gauges; None where they are absent.
 
-    Ranks may report the same requests each; only zero or not matters here.
+    Ranks may report the same requests each; for traffic only zero or not matters.
     """
     sums: dict[str, float] = {}
     for kind, value in _SERIES.findall(text):

@@ -18,7 +18,6 @@ PROPERTIES = (
     "Result",
     "InvocationID",
     "MainPID",
-    "ControlGroup",
     "Job",
     "ExecMainCode",
     "ExecMainStatus",
@@ -42,7 +41,6 @@ class UnitState:
     result: str
     invocation_id: str
     main_pid: int
-    control_group: str
     job_pending: bool
     exec_main_code: str
     exec_main_status: Optional[int]
@@ -82,7 +80,6 @@ def parse_state(properties: Mapping[str, str]) -> UnitState:
         result=properties.get("Result", ""),
         invocation_id=properties.get("InvocationID", ""),
         main_pid=int(pid) if pid.isdigit() else 0,
-        control_group=properties.get("ControlGroup", ""),
         job_pending=properties.get("Job", "") not in ("", "0"),
         exec_main_code=_EXIT_CODES.get(code, "" if code == "0" else code),
         exec_main_status=int(status) if status.lstrip("-").isdigit() else None,

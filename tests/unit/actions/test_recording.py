@@ -82,6 +82,18 @@ def test_a_good_trial_leaves_everything_behind(store: SweepStore) -> None:
     table = pq.read_table(store.folder / "requests" / f"{line.trial_id}.parquet")
     assert table.num_rows == 3
     assert not packed.exists()
+    assert not incoming(store).parent.exists()
+
+
+def test_the_folder_of_fetched_archives_stays_while_it_is_needed(store: SweepStore) -> None:
+    other = claim(store, Asker("lab2", "cpu", this_controller()))
+    assert other.state == "item"
+    record(store, ended(store, good_steps(trial_id(store)), archive(incoming(store), *GOOD_LOG)))
+    assert incoming(store).parent.is_dir()  # lab2 may be about to fetch into it
+    packed = archive(incoming(store), *CRASH_LOG)
+    (incoming(store).parent / "left").touch()
+    record(store, Ended(str(other.trial_id), item(32), Steps.of(crash_steps()), packed))
+    assert [path.name for path in incoming(store).parent.iterdir()] == ["left"]
 
 
 def test_a_crash_is_a_row_like_any_other(store: SweepStore) -> None:

@@ -74,6 +74,23 @@ def test_bad_paths_end_in_one_line(arguments: list[str], expected: str) -> None:
     assert len(output.strip().splitlines()) == 1
 
 
+@pytest.mark.parametrize("content", [b"", b"\x1f\x8b\x08damaged"])
+def test_a_file_without_a_line_is_an_error(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(content)
+    code, output = treeline("classify", str(tmp_path / "log"))
+    assert code == 1
+    assert f"{tmp_path}/log: no line of a log in it" in output
+    code, output = treeline("classify", "-", stdin=b"")
+    assert (code, "standard input: no line" in output) == (1, True)
+
+
+def test_the_median_of_an_even_number_of_lines() -> None:
+    lines = "\n".join(f"Decode batch, accept len: {value}, x" for value in (1.5, 4.0, 2.0, 3.0))
+    code, output = treeline("classify", "-", stdin=lines.encode())
+    assert code == 0
+    assert "4 with an acceptance length: 1.50 .. 4.00, median 2.50" in output
+
+
 def test_a_bad_catalogue_is_named(tmp_path: Path) -> None:
     (tmp_path / "own.yml").write_text("classes: 7\n", encoding="utf-8")
     code, output = treeline(

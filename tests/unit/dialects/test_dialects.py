@@ -213,15 +213,17 @@ def test_a_dialect_that_is_not_known():
     assert "path of your own dialect file" in str(caught.value)
 
 
-def test_another_folder_of_dialects(tmp_path):
-    (tmp_path / "mine.yml").write_text(MINE, encoding="utf-8")
+def test_a_dialect_is_named_like_its_file(tmp_path, monkeypatch):
     (tmp_path / "other.yml").write_text(MINE, encoding="utf-8")
-    assert dialects.names(tmp_path) == ["mine", "other"]
-    assert dialects.load("mine", tmp_path).name == "mine"
+    monkeypatch.setattr(dialects, "DIRECTORY", tmp_path)
     with pytest.raises(DialectError, match="its name is 'mine', not that of the file"):
-        dialects.load("other", tmp_path)
-    with pytest.raises(DialectError, match="none found in"):
-        dialects.load("mine", tmp_path / "none")
+        dialects.load("other")
+
+
+def test_a_package_without_its_clone_says_how_to_install(tmp_path, monkeypatch):
+    monkeypatch.setattr(dialects, "DIRECTORY", tmp_path / "none")
+    with pytest.raises(DialectError, match=r"none.*pip install --editable"):
+        dialects.load("field")
 
 
 def test_a_dialect_by_its_content_is_the_one_by_its_name():

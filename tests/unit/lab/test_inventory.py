@@ -69,6 +69,14 @@ def test_the_default_inventory_has_lab1() -> None:
     assert inventory.read_hosts(inventory.LAB_INVENTORY)["lab1"] == "10.66.0.11"
 
 
+def test_a_package_without_its_clone_says_how_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inventory, "LAB_INVENTORY", tmp_path / "none")
+    with pytest.raises(LabError, match=r"none does not exist.*pip install --editable"):
+        inventory.write(tmp_path / "fleet.yml", {"a": "10.1.2.3"}, "mine", tmp_path)
+
+
 def test_a_written_inventory_carries_the_lab_variables_and_its_own_names(
     tmp_path: Path, default: dict[str, Any]
 ) -> None:

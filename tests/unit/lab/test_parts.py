@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from treeline_lab import cgroups, keys, mounts, network, proxy, requirements, state
+from treeline_lab import cgroups, keys, locks, mounts, network, proxy, requirements, state
 from treeline_lab.__main__ import main
 from treeline_lab.errors import LabError
 from treeline_lab.host import nspawn_command
-from treeline_lab.lab import Lab
+from treeline_lab.lab import HostStatus, Lab
 
 HYBRID = """\
 cgroup /sys/fs/cgroup/cpu cgroup rw,relatime,cpu 0 0
@@ -232,6 +232,31 @@ def test_command_line_says_it_plainly(arguments: list[str], said: str, tmp_path:
     done = CliRunner().invoke(main, ["--dir", str(tmp_path), *arguments])
     assert said in done.output
     assert "Traceback" not in done.output
+
+
+def test_command_line_names_a_path_that_cannot_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hosts = [HostStatus("lab1", "10.66.0.11", "running")]
+    monkeypatch.setattr(Lab, "status", lambda _: hosts)
+    done = CliRunner().invoke(main, ["--dir", str(tmp_path), "inventory", "/proc/x/hosts.yml"])
+    assert done.exit_code == 1
+    assert isinstance(done.exception, SystemExit)
+    assert "treeline-lab: /proc/x: No such file" in done.output
+
+
+def test_a_lock_that_stays_taken_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "build.lock"
+    said: list[str] = []
+    with (
+        locks.held(path, 1, "first"),
+        pytest.raises(LabError, match=r"second: another process has held .*build\.lock for 0\.1 s"),
+        locks.held(path, 0.1, "second", lambda: said.append("waiting")),
+    ):
+        pytest.fail("it was taken twice")
+    assert said == ["waiting"]
+    with locks.held(path, 0, "third"):
+        pass
 
 
 @pytest.mark.parametrize(

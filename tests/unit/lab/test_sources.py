@@ -60,15 +60,13 @@ def lines(sources: list[Source]) -> list[str]:
     return [source.line() for source in sources]
 
 
-def machine(tmp_path: Path, codename: str, **files: str) -> tuple[Path, Path]:
-    release = tmp_path / "os-release"
-    release.write_text(f'ID=x\nVERSION_CODENAME="{codename}"\n')
+def machine(tmp_path: Path, codename: str, **files: str) -> tuple[Path, dict[str, str]]:
     (tmp_path / "sources.list.d").mkdir()
     for name, text in files.items():
         stem, _, ending = name.rpartition("_")
         folder = tmp_path if stem == "sources" and ending == "list" else tmp_path / "sources.list.d"
         (folder / f"{stem}.{ending}").write_text(text)
-    return tmp_path, release
+    return tmp_path, {"ID": "x", "VERSION_CODENAME": codename}
 
 
 def test_debian_deb822_gives_base_updates_and_security_of_main_only(tmp_path: Path) -> None:
@@ -143,10 +141,8 @@ def test_nothing_usable_says_what_was_seen_and_the_way_on(tmp_path: Path) -> Non
 
 
 def test_no_codename_says_what_is_supported(tmp_path: Path) -> None:
-    release = tmp_path / "os-release"
-    release.write_text("ID=arch\n")
     with pytest.raises(LabError, match="Debian or Ubuntu"):
-        machine_sources(tmp_path, release, {})
+        machine_sources(tmp_path, {"ID": "arch"}, {})
 
 
 def test_an_override_file_is_taken_as_it_is(tmp_path: Path) -> None:

@@ -112,6 +112,9 @@ def test_canaries_are_asked_alone_and_under_the_busiest_load(peer: Peer, make_sp
     asked = [line for line in lines(result) if line["phase"] == "canary_load"]
     assert len(asked) >= 3
     assert all(chat["temperature"] == 0 and chat["model"] == "small" for chat in peer.chats)
+    # A thinking model would spend the few tokens of a canary on its thought.
+    asked_not_to_think = {"thinking": False, "enable_thinking": False}
+    assert all(chat["chat_template_kwargs"] == asked_not_to_think for chat in peer.chats)
     # The load around the canaries is no measurement.
     assert result["points"][0]["requests"] == 12
     assert peer.peak == 6

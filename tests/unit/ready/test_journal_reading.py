@@ -38,7 +38,7 @@ NEWER = [
     entry(100.0, "Started the trial."),
     entry(100.5, "[2026-01-01 00:00:00 TP0] Init torch distributed begin."),
     entry(101.0, "[2026-01-01 00:00:00 TP0] Load weight begin. avail mem=265.99 GB"),
-    entry(350.0, "[2026-01-01 00:00:00 TP0] Load weight begin. avail mem=100.00 GB"),
+    entry(340, "[2026-01-01 00:00:00 TP0] Load weight end. elapsed=239 s, avail mem=100.00 GB"),
     entry(
         360.25,
         "[2026-01-01 00:00:00 TP0] KV Cache is allocated. dtype: torch.bfloat16, #tokens: 9, KV size: 1 GB",
@@ -54,7 +54,9 @@ NEWER = [
         363,
         "[TP0] Capture target verify CUDA graph begin. backend=full, num_tokens_per_req=17, avail mem=9 GB",
     ),
+    entry(369, "[TP0] max_total_num_tokens=9, chunked_prefill_size=8192"),
     entry(370, "INFO:     Application startup complete."),
+    entry(370.5, 'INFO:     127.0.0.1:1 - "GET /model_info HTTP/1.1" 200 OK'),
     entry(371, "The server is fired up and ready to roll!"),
 ]
 
@@ -63,9 +65,10 @@ def test_phases_stand_at_their_first_line() -> None:
     assert journal.log_facts(NEWER).phases == {
         "dist_init": 0.5,
         "weights": 1.0,
-        "kv_pool": 260.25,
+        "kv_pool": 240.0,
         "graph_capture": 261.0,
-        "http": 270.0,
+        "http": 269.0,
+        "warmup": 270.5,
         "serving": 271.0,
     }
 
@@ -82,12 +85,25 @@ def test_the_width_is_that_of_the_targets_verify_graph() -> None:
         ("Capture cuda graph begin. This can take up to several minutes. num_tokens_per_req=9", 9),
         ("Capture cuda graph begin. This can take up to several minutes. avail mem=1", None),
         ("Capture draft verify CUDA graph begin. backend=full, num_tokens_per_req=8", None),
+        ("Capture DDTREE verify CUDA graph begin. backend=full, num_tokens_per_req=17, avail mem=1", 17),
+        ("Capture piecewise CUDA graph begin. num_tokens_per_req=4, avail mem=1", None),
+        ("\x1b[32mCapture target \x1b[0mverify CUDA graph begin. num_tokens_per_req=17", 17),
+        ("Capture cuda graph begin.\nthe model wrote: num_tokens_per_req=5", None),
         ("the model wrote: num_tokens_per_req=5", None),
     ],
 )
 def test_widths_of_other_versions(line: str, width: int | None) -> None:
     facts = journal.log_facts([entry(1, line)])
     assert facts.captured_width == width
+
+
+def test_the_phase_reached_is_the_last_one_entered() -> None:
+    again = entry(341, "[2026-01-01 00:00:00 TP0] Load weight begin. avail mem=100.00 GB")  # the draft's
+    assert journal.log_facts([*NEWER[:4], again]).reached == "weights"
+    late = entry(372, "[2026-01-01 00:00:00 TP7] Load weight end. elapsed=239 s")
+    assert journal.log_facts([*NEWER, late]).reached == "serving"
+    stopping = entry(373, "Stopping the trial...") | {"_PID": "1", "SYSLOG_IDENTIFIER": "systemd"}
+    assert journal.log_facts([*NEWER, stopping]).reached == "shutdown"
 
 
 def test_an_empty_log_has_no_facts() -> None:

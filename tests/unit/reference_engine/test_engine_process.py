@@ -108,6 +108,9 @@ def _check_server_info(engine: Engine) -> None:
         "fault": {"profile": "none", "rule": None, "extrapolated": False},
     }
     assert {name: info[name] for name in expected} == expected
+    # flat, as SGLang has it
+    assert info["status"] == "ready"
+    assert info["max_req_input_len"] == min(info["context_length"], info["max_total_num_tokens"]) - 6
     state = info["internal_states"][0]
     assert state["effective_max_running_requests_per_dp"] == 4
     assert state["decode_cuda_graph_bs"] == [1, 2, 3, 4]

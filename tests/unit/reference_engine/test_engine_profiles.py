@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from treeline_reference_engine import profiles
 from treeline_reference_engine.cli import build_parser
+from treeline_reference_engine.scheduler_process import measured
 from treeline_reference_engine.server_args import ServerArgs, resolve
 
 
@@ -80,6 +81,14 @@ def test_packaged_profiles_load(name: str) -> None:
 def test_refusals_name_the_place(data: dict[str, Any], message: str) -> None:
     with pytest.raises(profiles.ProfileError, match=message):
         profiles.parse(data, "here")
+
+
+def test_no_two_lives_have_room_for_quite_the_same_number_of_tokens() -> None:
+    profile = profiles.load("none")
+    most = profile.memory.max_total_num_tokens
+    seen = {measured(profile).memory.max_total_num_tokens for _ in range(50)}
+    assert len(seen) > 10
+    assert all(most - 512 < tokens <= most for tokens in seen)
 
 
 def test_profile_from_a_file(tmp_path: Path) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from sweeps import ALIVE, DEAD, SWEEP_ID, SweepFolder, item
 from treeline.events import Place, append_event, describe
-from treeline.records import Run
+from treeline.records import HostState, Run
 from treeline.report.frame import measurements_frame, trials_frame
 from treeline.report.summary import write_summary
 from treeline.report.table import escape_markdown
@@ -97,6 +99,7 @@ def test_markdown_shows_log_text_as_text(sweep: SweepFolder) -> None:
 def test_the_terminal_table_is_plain_and_whole(sweep: SweepFolder) -> None:
     table = write_summary(sweep.folder, width=40).table
     assert "\x1b" not in table
+    assert table.splitlines()[0] == f"sweep {SWEEP_ID} on lab1"
     line = next(line for line in table.splitlines() if "illegal_address" in line and "1152" in line)
     assert line.split() == [
         "8",
@@ -107,10 +110,11 @@ def test_the_terminal_table_is_plain_and_whole(sweep: SweepFolder) -> None:
         "crash",
         "illegal_address",
         "graph_capture",
-        "lab1",
-        "0001",
     ]
-    assert "budget 8 topk 8 maxreq 128 graphs on: crash illegal_address in graph_capture" in table
+    assert "trial 0001, budget 8 topk 8 maxreq 128 graphs on: crash illegal_address in graph_capture" in table
+    assert "      try: Try graphs=off." in table.splitlines()
+    wide = write_summary(sweep.folder, width=200).table
+    assert next(line for line in wide.splitlines() if "1152" in line).endswith(" 0001")
     assert "\x1b[32m" in write_summary(sweep.folder, color=True).table
 
 
@@ -123,7 +127,12 @@ def test_simulated_timing_is_said_everywhere(tmp_path: Path) -> None:
     assert "simulated timing" in summary.table
     text = summary.markdown.read_text(encoding="utf-8")
     assert "engine=reference, simulated timing" in text
-    assert "extrapolated" in text
+    mark = "* behind a status: extrapolated, never observed in the field"
+    assert mark in summary.table
+    assert f"\\{mark}." in text
+    assert "| 64 | 8 | 64 | on | 4160 | garbled\\* | silent\\_corruption |" in text
+    shown = next(line for line in summary.table.splitlines() if "4160" in line)
+    assert shown.split()[5:7] == ["garbled*", "silent_corruption"]
     (row,) = rows(summary.csv)
     assert (row["engine"], row["simulated"], row["extrapolated"]) == ("reference", "True", "True")
 
@@ -165,11 +174,71 @@ def test_failures_outside_trials_and_the_state_of_hosts_are_told(tmp_path: Path)
     )
     text = write_summary(folder.folder).markdown.read_text(encoding="utf-8")
     assert "lab2: unreachable (task 'Begin'): gone" in text
-    assert "- lab1: lab1 is NOT restored: no answer." in text
+    assert "- lab1: not on record for each host; the last run ended with: lab1 is NOT restored: no" in text
     text = write_summary(folder.folder, hosts={"lab1": {"restored": True}}).markdown.read_text(
         encoding="utf-8"
     )
-    assert "- lab1: restored" in text
+    assert "- lab1: restored\n" in text
+
+
+def test_each_host_is_told_as_it_was_left(tmp_path: Path) -> None:
+    hosts = {
+        "lab1": HostState(restored=True),
+        "lab2": HostState(reason="a.service is down; b.service is down", broke_off="Load: gone"),
+        "lab3": HostState(touched=False, reason="no systemd as PID 1"),
+    }
+    ended = Run(controller=DEAD, started_at="x", ended_at="y", outcome="incomplete", hosts=hosts)
+    folder = SweepFolder(tmp_path / "s", item(8), runs=[ended])
+    stored = write_summary(folder.folder).markdown.read_text(encoding="utf-8")
+    for line in (
+        "- lab1: restored",
+        "- lab2: NOT restored: a.service is down; b.service is down; it left the sweep early: Load: gone",
+        "- lab3: not taken, so nothing had to be restored: no systemd as PID 1",
+    ):
+        assert line in stored.splitlines()
+    given = {host: msgspec.to_builtins(state) for host, state in hosts.items()}
+    assert write_summary(folder.folder, hosts=given).markdown.read_text(encoding="utf-8") == stored
+
+
+def test_a_record_of_an_earlier_version_is_read(tmp_path: Path) -> None:
+    ended = Run(controller=DEAD, started_at="x", ended_at="y", outcome="complete", reason="a; b")
+    folder = SweepFolder(tmp_path / "s", item(8), runs=[ended])
+    path = folder.folder / "sweep.json"
+    old = json.loads(path.read_text(encoding="utf-8"))
+    del old["runs"][0]["hosts"]
+    path.write_text(json.dumps(old), encoding="utf-8")
+    text = write_summary(folder.folder).markdown.read_text(encoding="utf-8")
+    assert "- lab1: not on record for each host; the last run ended with: a; b" in text
+
+
+def test_cells_that_differ_in_a_rare_part_alone_have_different_names(tmp_path: Path) -> None:
+    plan = [item(8, graph_max_bs=16), item(8, graph_max_bs=32), item(8, block_size=16)]
+    folder = SweepFolder(tmp_path / "s", *plan)
+    for one in plan:
+        folder.run(one, "crash", **CRASH)
+    summary = write_summary(folder.folder)
+    text = summary.markdown.read_text(encoding="utf-8")
+    for one in plan:
+        assert text.count(f"### {one.key.label} (trial") == 1
+        assert summary.table.count(f" {one.key.label}: crash") == 1
+
+
+def test_several_hosts_are_named_in_the_table(tmp_path: Path) -> None:
+    plan = [item(8), item(16)]
+    folder = SweepFolder(tmp_path / "s", *plan)
+    folder.run(plan[0], host="lab1")
+    folder.run(plan[1], host="lab2")
+    lines = write_summary(folder.folder, width=40).table.splitlines()
+    assert lines[0] == f"sweep {SWEEP_ID}"
+    assert [line.split()[-1] for line in lines if " on " in line] == ["lab1", "lab2"]
+
+
+@pytest.mark.parametrize("columns", ["abc", "", "0", "-1", "90"])
+def test_any_value_of_columns_is_borne(
+    sweep: SweepFolder, monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    assert "illegal_address" in write_summary(sweep.folder).table
 
 
 def test_a_folder_without_a_sweep_is_an_error_that_names_it(tmp_path: Path) -> None:

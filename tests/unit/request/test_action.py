@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from treeline import material
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 NAMES = ("budget", "topk", "graphs", "concurrency", "points")
@@ -26,6 +27,16 @@ def task(name: str, variables: dict[str, Any], **more: Any) -> list[dict[str, An
             "rescue": [{"name": "Go on", "ansible.builtin.meta": "noop"}],
         }
     ]
+
+
+def refused(name: str, fact: dict[str, Any]) -> dict[str, Any]:
+    """A fact that cannot be set; the message of its failure is kept under ``name``."""
+    kept = {name: "{{ ansible_failed_result.msg }}"}
+    return {
+        "name": f"Refuse {name}",
+        "block": [{"name": "Set", "ansible.builtin.set_fact": fact}],
+        "rescue": [{"name": "Keep", "ansible.builtin.set_fact": kept}],
+    }
 
 
 def play(folder: Path, tasks: list[dict[str, Any]], *extra: str) -> dict[str, Any]:
@@ -71,6 +82,11 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "result_env": f"{{{{ 'pr29907' | treeline_env({key}) }}}}",
         "result_rules": f"{{{{ 'pr29907' | treeline_broken_rules({key}) }}}}",
     }
+    shipped = {
+        "result_canaries": "{{ query('treeline_material', 'canaries') }}",
+        "result_prompts": "{{ query('treeline_material', 'prompts') }}",
+    }
+    stray = {"result_stray": "{{ query('treeline_material', 'canary') }}"}
     owned = {"result_owned": f"{{{{ 'field' | treeline_argv({key}, ['--port=1']) }}}}"}
     tasks = [
         *task("grid", GIVEN, found_units=["sglang-ddtree.service"], forecast_load_s="20"),
@@ -78,17 +94,9 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         *task("notes", {"points": "field-notes.yml"}),
         *task("bad", {"budget": "8,,16", "graphs": "maybe"}, group_hosts=[]),
         *task("number", {"budget": 8}, forecast_load_s="soon"),
-        {"name": "Spell the first key", "ansible.builtin.set_fact": spelt},
-        {
-            "name": "Own flags",
-            "block": [{"name": "Spell", "ansible.builtin.set_fact": owned}],
-            "rescue": [
-                {
-                    "name": "Keep",
-                    "ansible.builtin.set_fact": {"result_owned": "{{ ansible_failed_result.msg }}"},
-                }
-            ],
-        },
+        {"name": "Spell the first key", "ansible.builtin.set_fact": spelt | shipped},
+        refused("result_owned", owned),
+        refused("result_stray", stray),
     ]
     return play(folder, tasks, "budget=8,16", '{"topk": [4], "graphs": true, "concurrency": 1}')
 
@@ -116,6 +124,7 @@ def test_the_forecast_is_printed(good):
     for line in good["grid"]["forecast"]:
         assert line in good["output"]
     assert "20s until the engine serves" in good["output"]
+    assert good["grid"]["forecast_trial_s"] == 20 + 120 + 10
     assert "sglang-ddtree.service" in good["output"]
 
 
@@ -146,6 +155,12 @@ def test_the_filters_spell_a_key(good):
     assert good["env"] == {"SGLANG_DDTREE_MAX_TOPK": "4"}
     assert "needs --page-size 1" in good["rules"][0]
     assert "'--port=1' sets --port, which Treeline writes itself" in good["owned"]
+
+
+def test_the_material_of_a_load_is_looked_up(good):
+    assert good["canaries"] == material.canaries()
+    assert good["prompts"] == material.prompts()
+    assert "treeline_material: 'canary'. Allowed: canaries, prompts" in good["stray"]
 
 
 def test_names_given_with_e_are_checked(tmp_path):

@@ -1,36 +1,16 @@
 """The forecast: its arithmetic and its words."""
 
-import pytest
-from treeline.request import Rates, Surroundings, duration, forecast_lines, remaining_s, understand
+from treeline.progress import remaining_s
+from treeline.request import Rates, Surroundings, forecast_lines, understand
 
 RATES = Rates(load_s=360, measure_s=120, overhead_s=10)
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (-5, "0s"),
-        (0, "0s"),
-        (45.4, "45s"),
-        (59.7, "1m"),
-        (80, "1m20s"),
-        (480, "8m"),
-        (605, "10m"),
-        (2520, "42m"),
-        (3599, "1h00m"),
-        (11100, "3h05m"),
-        (90000, "25h00m"),
-    ],
-)
-def test_durations(seconds, text):
-    assert duration(seconds) == text
-
-
 def test_remaining_time_is_shared_by_hosts_in_whole_trials():
-    assert remaining_s(7, RATES) == 7 * 490
-    assert remaining_s(7, RATES, hosts=2) == 4 * 490
-    assert remaining_s(0, RATES) == 0
-    assert remaining_s(-1, RATES, hosts=0) == 0
+    assert remaining_s(7, 490) == 7 * 490
+    assert remaining_s(7, 490, hosts=2) == 4 * 490
+    assert remaining_s(0, 490) == 0
+    assert remaining_s(-1, 490, hosts=0) == 0
 
 
 def lines(variables, **more):
@@ -43,7 +23,7 @@ def test_what_the_forecast_says():
     assert said == (
         "Plan: grid, 2 restarts in dialect field on b300-1.",
         "Time: about 16m, repeats of doubtful trials not counted.",
-        "One trial: about 8m10s (6m until the engine serves, 2m of load).",
+        "One trial: about 8m10s (6m until the engine serves, 2m of load, 10s around them).",
         "Down on each host for that time: sglang-ddtree.service; started again at the end if running now.",
         "1 configuration above the rows prior of 1200: more likely to fail. "
         "A failure is recorded and the sweep goes on.",
@@ -71,5 +51,7 @@ def test_only_the_first_left_out_are_listed():
 
 
 def test_the_rates_of_the_surroundings_are_used():
-    outcome = understand({"budget": 8}, Surroundings(rates=Rates(load_s=20, measure_s=30, overhead_s=0)))
-    assert "One trial: about 50s (20s until the engine serves, 30s of load)." in outcome.forecast
+    outcome = understand({"budget": 8}, Surroundings(rates=Rates(load_s=8, measure_s=15, overhead_s=10)))
+    said = "One trial: about 33s (8s until the engine serves, 15s of load, 10s around them)."
+    assert said in outcome.forecast
+    assert outcome.to_dict()["forecast_trial_s"] == 33

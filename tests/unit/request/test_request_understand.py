@@ -260,12 +260,6 @@ def test_a_small_rows_prior_is_refused():
     assert "treeline_rows_prior: 0 is not" in str(refused({"budget": 8}, rows_prior=0))
 
 
-def test_only_listed_dialects_may_be_named():
-    assert "'pr29907' is not one of field" in str(
-        refused({"budget": 8, "engine_dialect": "pr29907"}, dialect_names=["field"])
-    )
-
-
 @pytest.mark.parametrize(
     ("name", "meant"),
     [

@@ -112,6 +112,7 @@ def test_a_trial_writes_below_run_treeline_only_and_listens_on_loopback(rendered
     assert values(unit, "StateDirectory") == []
     assert values(unit, "ProtectSystem") == ["strict"]
     assert values(unit, "RuntimeDirectory") == ["treeline/trial"]
+    assert values(unit, "ExecPaths") == ["/run/treeline/trial"]
     assert "HOME=/run/treeline/trial" in values(unit, "Environment")
     assert "TREELINE_TRIAL_ID=preflight" in values(unit, "Environment")
     (command,) = values(unit, "ExecStart")
@@ -124,7 +125,14 @@ def test_a_trial_is_production_apart_from_what_a_trial_is(rendered: Texts, case:
     own = {
         *("Description", "Conflicts", "After", "StartLimitIntervalSec", "StartLimitBurst"),
         "WorkingDirectory",
-        *("RuntimeDirectory", "RuntimeDirectoryPreserve", "ReadWritePaths", "Environment", "EnvironmentFile"),
+        *(
+            "RuntimeDirectory",
+            "RuntimeDirectoryPreserve",
+            "ExecPaths",
+            "ReadWritePaths",
+            "Environment",
+            "EnvironmentFile",
+        ),
         *("ExecStart", "Restart", "RestartSec", "TimeoutStopSec", "RuntimeMaxSec", "WantedBy"),
     }
 

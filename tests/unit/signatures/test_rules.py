@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from logs import (
     ARGS,
@@ -167,6 +169,22 @@ def test_an_alive_service_is_judged_by_what_kills_it() -> None:
     assert zombie.class_ == "torch_oom"
     faulty = classify_journal(text(*begin, XID.format(number=48, pid=4711, name="python3")), alive=True)
     assert (faulty.class_, faulty.kind) == ("xid_memory", "node")
+
+
+NO_LOGS = [b"", b"hi\n", b"# Title\n\nSome text.\n", b"\x1f\x8bno gzip", b"\xff\x00\x07" * 99]
+
+
+@pytest.mark.parametrize("content", NO_LOGS, ids=["empty", "word", "text", "gzip", "bytes"])
+def test_what_is_no_log_at_all_is_unknown(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(content)
+    verdict = classify_journal(tmp_path / "file", alive=None)
+    assert (verdict.class_, verdict.confidence, verdict.phase) == ("unknown", "low", None)
+
+
+def test_a_bare_text_that_shows_an_engine_is_judged() -> None:
+    verdict = classify_journal([*LOADED, *SERVING, decode(4.5)], alive=None)
+    assert (verdict.class_, verdict.phase) == ("ok", "serving")
+    assert classify_journal([OOM], alive=None).class_ == "torch_oom"
 
 
 def test_an_ordered_stop_is_no_failure() -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 from store_builders import append, finished, item, me, plan, started, store_at
 from treeline.closing import Closed, close_sweep
-from treeline.records import Provenance
+from treeline.outcomes import host_outcome
+from treeline.records import HostState, Provenance
 from treeline.store import SweepStore
 
 FINE = {"lab1": {"restored": True, "reason": ""}}
@@ -46,9 +47,39 @@ def test_a_host_that_is_not_restored_fails_the_run(tmp_path: Path) -> None:
     assert "NOT restored" in str(store.read_sweep().runs[0].reason)
 
 
-def test_a_host_that_left_early_fails_the_run(tmp_path: Path) -> None:
-    result = closed(filled(tmp_path / "s", "good"), {"lab1": {"restored": True, "broke_off": "disk full"}})
-    assert any("left the sweep early: disk full" in text for text in result.failures)
+def test_how_each_host_was_left_is_on_record(tmp_path: Path) -> None:
+    store = filled(tmp_path / "s", "good")
+    left = {"__treeline_snapshot": {}, "__treeline_restored": {"msg": "no; not yet"}}
+    hosts = {
+        "lab1": host_outcome({"__treeline_snapshot": {}, "__treeline_restored": {"restored": True}}),
+        "lab2": host_outcome(left | {"__treeline_broke_off": "x"}),
+        "lab3": host_outcome({}),
+        "lab4": host_outcome({"__treeline_preflight": {"failed": True, "msg": "no systemd"}}),
+    }
+    result = closed(store, hosts)
+    told = [text.split(":")[0] for text in result.failures]
+    assert told == ["lab2 is NOT restored", "lab2 left the sweep early"]
+    assert store.read_sweep().runs[-1].hosts == {
+        "lab1": HostState(touched=True, restored=True),
+        "lab2": HostState(touched=True, restored=False, reason="no; not yet", broke_off="x"),
+        "lab3": HostState(touched=False, restored=False, reason="no trial ran on it"),
+        "lab4": HostState(touched=False, restored=False, reason="no systemd"),
+    }
+
+
+def test_a_host_that_left_early_fails_the_run_where_items_are_left(tmp_path: Path) -> None:
+    left_early = {"lab1": {"restored": True, "broke_off": "disk full"}}
+    store = store_at(tmp_path / "s", plan(8, 16))
+    append(store, started(1), finished(started(1)))
+    assert any("left the sweep early: disk full" in text for text in closed(store, left_early).failures)
+    # Others did all of the plan and the host is as it was found: nothing is owed to anybody.
+    assert closed(filled(tmp_path / "t", "good"), left_early).failures == ()
+
+
+def test_an_earlier_sweeps_snapshot_is_owed_although_the_host_was_refused(tmp_path: Path) -> None:
+    refused = {"__treeline_preflight": {"failed": True, "msg": "port taken", "snapshot_present": "older"}}
+    result = closed(filled(tmp_path / "s", "good"), {"lab2": host_outcome(refused)})
+    assert any("lab2 is NOT restored: the snapshot of sweep older" in text for text in result.failures)
 
 
 def test_the_limit_of_a_run_is_no_failure_and_leaves_the_sweep_open(tmp_path: Path) -> None:

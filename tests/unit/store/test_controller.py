@@ -58,6 +58,22 @@ def test_another_boot_of_this_machine_is_dead_and_another_machine_is_elsewhere()
     assert liveness(msgspec.structs.replace(mine, boot_id="another", host="other")) == "elsewhere"
 
 
+def test_a_container_of_this_machine_is_elsewhere_and_never_dead() -> None:
+    mine = this_controller()
+    assert mine.pid_namespace == os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - the target is no path
+    gone = msgspec.structs.replace(mine, pid=2**22 + 1)
+    assert liveness(gone) == "dead"
+    assert liveness(msgspec.structs.replace(gone, host="another-container")) == "elsewhere"
+    assert liveness(msgspec.structs.replace(gone, pid_namespace="pid:[1]")) == "elsewhere"
+
+
+def test_a_record_without_a_pid_namespace_is_judged_by_its_pid() -> None:
+    mine = msgspec.structs.replace(this_controller(), pid_namespace=None)
+    assert liveness(mine) == "alive"
+    old = {key: value for key, value in msgspec.to_builtins(mine).items() if key != "pid_namespace"}
+    assert msgspec.convert(old, Controller) == mine
+
+
 def test_a_program_name_with_parentheses_is_no_trap(tmp_path: Path) -> None:
     (tmp_path / "77").mkdir()
     fields = " ".join(str(number) for number in range(4, 50))

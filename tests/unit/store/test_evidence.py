@@ -49,6 +49,8 @@ def test_files_arrive_as_they_were(tmp_path: Path) -> None:
         b'{"api_key": "sk-very-private"}',
         b'{"MESSAGE": "{\\"admin_api_key\\": \\"sk-very-private\\"}"}',
         b'HF_TOKEN="sk-very-private"',
+        b"token='sk-very-private', passwd=sk-very-private, x --api-key sk-very-private --port 1",
+        b"OPENAI_API_KEY=sk-very-private",
     ],
 )
 def test_secrets_are_hidden_and_the_rest_stays(tmp_path: Path, line: bytes) -> None:
@@ -60,6 +62,16 @@ def test_secrets_are_hidden_and_the_rest_stays(tmp_path: Path, line: bytes) -> N
     ):
         assert b"very-private" not in text
         assert text.strip() == line.replace(b"sk-very-private", b"***")
+
+
+def test_secrets_are_hidden_in_messages_that_are_byte_arrays(tmp_path: Path) -> None:
+    said = "\x1b[32mapi_key='{}'\x1b[0m, tp=8"
+    line = '{"_PID":"1","MESSAGE":%s,"_COMM":"x"}\n'
+    numbers = [",".join(map(str, said.format(value).encode())) for value in ("private", "***")]
+    given, kept = (line % f"[{text}]" for text in numbers)
+    packed = archive(tmp_path / "a.tar.gz", journal__jsonl__gz=gzip.compress(given.encode() * 2))
+    evidence.unpack(packed, tmp_path / "e")
+    assert gzip.decompress((tmp_path / "e/journal.jsonl.gz").read_bytes()) == kept.encode() * 2
 
 
 def test_what_only_looks_like_a_secret_stays(tmp_path: Path) -> None:

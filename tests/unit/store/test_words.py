@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from store_builders import finished, item, started
 from treeline.plain import clean, to_plain
-from treeline.progress import duration, short_label, time_left, trial_line, verdict_line
+from treeline.progress import duration, time_left, trial_line, verdict_line
 
 
 class Tagged(str):
@@ -29,7 +30,19 @@ def test_texts_are_cleaned_and_bounded() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "words"),
-    [(-1, "0s"), (0.4, "0s"), (59.6, "1m"), (80, "1m20s"), (600, "10m"), (2520, "42m"), (11100, "3h05m")],
+    [
+        (-1, "0s"),
+        (0.4, "0s"),
+        (45.4, "45s"),
+        (59.6, "1m"),
+        (80, "1m20s"),
+        (480, "8m"),
+        (605, "10m"),
+        (2520, "42m"),
+        (3599, "1h00m"),
+        (11100, "3h05m"),
+        (90000, "25h00m"),
+    ],
 )
 def test_durations(seconds: float, words: str) -> None:
     assert duration(seconds) == words
@@ -63,6 +76,9 @@ def test_the_line_of_a_verdict() -> None:
     assert verdict_line(crash) == (
         "[lab1] b16 k8 m64 graphs on: crash illegal_address in graph_capture (rank 0, bs 64)"
     )
+    rare = msgspec.structs.replace(item(16).key, block_size=16, graph_max_bs=32, attention_backend="triton")
+    assert verdict_line(finished(started(1, item(16), key=rare))).startswith(
+        "[lab1] b16 k8 m64 block size 16 graphs on graph cap 32 attention triton: ok"
+    )
     void = finished(of, "void", "void", step="restart", first_error="nothing started\nmore")
     assert verdict_line(void) == "[lab1] b16 k8 m64 graphs on: void at step restart: nothing started"
-    assert short_label(item(16).key) == "b16 k8 m64 graphs on"

@@ -37,10 +37,66 @@ from treeline_target.files import Paths
         ),
         (["x", "--api-key-file", "/k"], ["x", "--api-key-file", "/k"]),
         (["x", "--api-key"], ["x", "--api-key"]),
+        (["x", "--admin-token", "a", "ADMIN_TOKEN=b"], ["x", "--admin-token", "***", "ADMIN_TOKEN=***"]),
     ],
 )
 def test_command_lines_hide_secrets(words: list[str], shown: list[str]) -> None:
     assert redact.argv(words) == shown
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "token='{}'",
+        "auth_token={} x",
+        "passwd={}, x",
+        "credential={}",
+        "passphrase: {} x",
+        "admin_token={}",
+        "run --api-key {} --port 1",
+        "run --hf-token={} --port 1",
+        "argv: ['--api-key', '{}', '--port', '1']",
+        'argv: [\\"--api-key\\", \\"{}\\", \\"--port\\"]',
+        "OPENAI_API_KEY={} A=1",
+        "Environment=HF_TOKEN={} A=1",
+        "GET /x?token={}&y=1",
+        "Authorization: Bearer {}",
+        '{{"MESSAGE":"password={}","_PID":"1"}}',
+        '{{"MESSAGE":"{{\\"secret\\": \\"{}\\"}}","_PID":"1"}}',
+    ],
+)
+def test_a_line_hides_the_values_of_secret_names(line: str) -> None:
+    assert redact.text(line.format("Zx81").encode()) == line.format("***").encode()
+
+
+def test_a_quoted_secret_ends_where_its_quote_does() -> None:
+    assert redact.text(rb'{"MESSAGE":"password=\"a\\\"b c\" x","_PID":"1"}') == (
+        rb'{"MESSAGE":"password=\"***\" x","_PID":"1"}'
+    )
+    assert redact.text(b"api_key='un\"x', y") == b"api_key='***', y"
+    assert redact.text(b'{"MESSAGE":"api_key=\'open","_COMM":"it\'s"}') == (
+        b'{"MESSAGE":"api_key=\'***","_COMM":"it\'s"}'
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "max_total_num_tokens=412330, x",
+        "Decode batch, #running-req: 1, #token: 99, token usage: 0.1, gen throughput (token/s): 10.0",
+        "Prefill batch, #new-seq: 1, #new-token: 512, #cached-token: 0",
+        "tokenizer_path='/m', num_tokens_per_req=17, tokenizer='x'",
+        "KV Cache is allocated. #tokens: 9, KV size: 1 GB",
+        "sorted(rows, key=lambda row: row.at)",
+        "KeyError: 'api_key'",
+        "api_key=None, hf_token=null, eos_token='</s>', skip --api-key --port 1",
+        '{"key": "c32-x4000", "completion_tokens": "5", "cached_tokens": 7}',
+        '{"MESSAGE":"secret=","_PID":"1"}',
+        "missing keys: ['a']",
+    ],
+)
+def test_a_line_keeps_what_only_looks_like_a_secret(line: str) -> None:
+    assert redact.text(line.encode()) == line.encode()
 
 
 def test_fields_hide_secrets_at_any_depth() -> None:
@@ -67,10 +123,32 @@ def test_fields_hide_secrets_at_any_depth() -> None:
         (["sglang", "--port", "1"], "http://x:9", "http://127.0.0.1:1"),
         (["other"], "http://x:9/", "http://x:9"),
         ([], None, None),
+        (["python3", "-m", "sglang.launch_server", "--tp", "8"], None, "http://127.0.0.1:30000"),
+        (["/opt/x/bin/python", "/opt/x/bin/sglang", "serve", "--host", "::"], None, "http://[::1]:30000"),
+        (["python3", "-m", "treeline_reference_engine"], "http://x:9", "http://x:9"),
+        (["python3", "-m", "other", "serve"], None, None),
     ],
 )
 def test_where_a_service_is_asked(argv: list[str], configured: str | None, url: str | None) -> None:
     assert served.base_url(argv, configured) == url
+
+
+def test_a_configuration_file_tells_where_a_service_is_asked(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("model-path: /m\nhost: 0.0.0.0\nport: '31000' # ours\napi-key: sesame\n")
+    argv = ["python3", "-m", "sglang.launch_server", "--config", str(config)]
+    assert served.base_url(argv) == "http://127.0.0.1:31000"
+    assert served.base_url([*argv, "--port", "1"]) == "http://127.0.0.1:1"
+    config.write_text("model-path: /m\n")
+    assert served.base_url(argv) == "http://127.0.0.1:30000"
+
+
+def test_what_a_scheduler_measured_is_no_argument() -> None:
+    # SGLang 0.5.23 puts scheduler_info flat among the arguments.
+    before = {"tp_size": 8, "max_total_num_tokens": 412330, "max_req_input_len": 131066, "status": "ready"}
+    now = {**before, "max_total_num_tokens": 412297, "max_req_input_len": 131033, "kv_event_sources": []}
+    assert served.differences(before, now) == []
+    assert served.differences(before, {**now, "tp_size": 4}) == ["tp_size: was 8, is 4"]
 
 
 def test_served_arguments_are_compared_without_what_differs_between_lives() -> None:

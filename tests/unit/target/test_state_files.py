@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -49,6 +50,29 @@ def test_remove_says_whether_there_was_anything(tmp_path: Path) -> None:
     target.touch()
     assert files.remove(target)
     assert not files.remove(target)
+
+
+def test_a_private_umask_leaves_folders_open_and_files_closed(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        files.write_json(tmp_path / "run" / "deep" / "found.json", {})
+        with files.locked(tmp_path / "state" / "lock", 1):
+            pass
+        files.make_folder(tmp_path / "run" / "evidence" / "one", 0o700)
+    finally:
+        os.umask(before)
+    modes = {
+        str(path.relative_to(tmp_path)): path.stat().st_mode & 0o777 for path in sorted(tmp_path.rglob("*"))
+    }
+    assert modes == {
+        "run": 0o755,
+        "run/deep": 0o755,
+        "run/deep/found.json": 0o600,
+        "run/evidence": 0o755,
+        "run/evidence/one": 0o700,
+        "state": 0o755,
+        "state/lock": 0o600,
+    }
 
 
 def test_a_lock_is_bounded_and_freed_by_death(tmp_path: Path) -> None:

@@ -154,10 +154,7 @@ class NativeApi:
                 **args.values,
                 "api_key": "******" if args["api_key"] else None,
                 "launch_command": shlex.join(_masked(sys.argv)),
-                "scheduler_info": {
-                    "status": "ready",
-                    "max_total_num_tokens": manager.ready.max_total_num_tokens,
-                },
+                **self._scheduler_info(),
                 "startup_time": self._startup_s,
                 "internal_states": [internal],
                 "version": __version__,
@@ -166,6 +163,15 @@ class NativeApi:
                 "fault": manager.ready.fault,
             }
         )
+
+    def _scheduler_info(self) -> dict[str, Any]:
+        """What the scheduler measured; SGLang puts it flat among the arguments."""
+        tokens = self._manager.ready.max_total_num_tokens
+        return {
+            "status": "ready",
+            "max_total_num_tokens": tokens,
+            "max_req_input_len": min(int(self._manager.args["context_length"]), tokens) - 6,
+        }
 
     async def metrics(self, request: Request) -> Response:
         """GET /metrics; 404 without --enable-metrics."""

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import logging
 import os
+import random
 import select
 import signal
 import sys
 import time
 import traceback
 from collections import deque
+from dataclasses import replace
 from multiprocessing.connection import Connection
 
 from . import logs, profiles
@@ -24,6 +26,9 @@ from .server_args import ServerArgs
 from .startup import SimulatedFaultError, SimulatedKillError, Startup
 
 _log = logging.getLogger(__name__)
+
+_SPREAD = 512
+"""Tokens by which two lives of the same service may differ, as memory that others left free does."""
 
 
 class Inbox:
@@ -66,9 +71,15 @@ def run(link: Connection) -> None:
         raise
 
 
+def measured(profile: profiles.Profile) -> profiles.Profile:
+    """The profile with the tokens that fit into this life's memory: not quite as many as in the last one."""
+    tokens = profile.memory.max_total_num_tokens - random.randrange(_SPREAD)  # noqa: S311
+    return replace(profile, memory=replace(profile.memory, max_total_num_tokens=tokens))
+
+
 def live(args: ServerArgs, link: Connection, inbox: Inbox) -> None:
     """Start-up and service."""
-    profile = profiles.load(args["fault_profile"])
+    profile = measured(profiles.load(args["fault_profile"]))
     rule = profile.match(args)
     model, drafter = Startup(args, profile, inbox.pause).run()
     fault = rule.fault if rule else None

@@ -49,7 +49,7 @@ class Startup:
             "Init torch distributed ends. elapsed=%.2f s, mem usage=1.15 GB", self._scaled(times.dist_init_s)
         )
         self._free -= 1.15
-        model = self._weights("target", times.weights_s, memory.weights_gb)
+        model = self._weights(times.weights_s, memory.weights_gb)
         self._phase("kv_pool", times.kv_pool_s)
         tokens = memory.max_total_num_tokens
         _log.info(
@@ -74,7 +74,7 @@ class Startup:
         )
         return model, drafter
 
-    def _weights(self, which: str, seconds: float, size: float) -> NgramModel:
+    def _weights(self, seconds: float, size: float) -> NgramModel:
         _log.info("Load weight begin. avail mem=%.2f GB", self._free)
         started = time.monotonic()
         model = NgramModel.load(Path(self._args["model_path"]))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
+import socket
 import threading
 import time
 import uuid
@@ -185,5 +187,10 @@ class TokenizerManager:
         return await asyncio.wait_for(future, timeout=10)
 
     def close(self) -> None:
-        """Order the scheduler to leave."""
+        """Order the scheduler to leave.
+
+        Shut down, not only closed: the thread that waits for news keeps the socket open until it is woken.
+        """
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(self._link.fileno())) as link:
+            link.shutdown(socket.SHUT_RDWR)
         self._link.close()
