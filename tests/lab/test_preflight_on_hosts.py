@@ -83,6 +83,31 @@ def test_preflight_reports_everything_at_once(host: FoundHost) -> None:
     assert clean["problems"] == []
 
 
+def test_what_would_only_fail_in_the_first_trial_is_told_before(host: FoundHost) -> None:
+    host.service("engine.service", f"{STAND_IN} --port 30000", service="TimeoutStopSec=9min")
+    host.service("web.service", f"{STAND_IN} --port 30001", service="TimeoutStopSec=infinity")
+    host.service("stopped.service", f"{STAND_IN} --port 30002", service="TimeoutStopSec=infinity")
+    host.reload()
+    host.start("engine.service", "web.service")
+    asked = {
+        "found_units": ["engine.service", "web.service", "stopped.service"],
+        "trial_unit": TRIAL,
+        "production_port": 30000,
+        "trial_port": 31990,
+        "trial_unit_text": "[Service]\nUser=sglang\nGroup=nogroup\nExecStart=/bin/engine\n",
+    }
+    problems = host.call("preflight", **asked, lease_s=600)["problems"]
+    assert len(problems) == 3
+    slow, endless, account = problems
+    assert slow.startswith("engine.service may take 9min to stop (its TimeoutStopSec)")
+    assert "raise treeline_lease_s" in slow
+    assert endless.startswith("web.service may take for ever to stop")
+    assert "as user sglang, which does not exist on this host; run deploy.yml" in account
+    host.run("systemctl", "stop", "web.service")
+    longer = host.call("preflight", **{**asked, "trial_unit_text": ""}, lease_s=601)
+    assert longer["problems"] == []
+
+
 def test_preflight_after_an_interrupted_sweep(host: FoundHost) -> None:
     running_engine(host)
     take(host, ["engine.service"])

@@ -319,3 +319,46 @@ def test_lines_that_journald_dropped_are_counted(host: TrialHost) -> None:
     evidence, _ = host.evidence(marks)
     assert evidence["lost_lines"] > 100
     assert "journald suppressed" in " ".join(evidence["notes"])
+
+
+@pytest.mark.parametrize("how", ["killed", "cable out"])
+def test_a_lease_ends_when_its_controller_is_gone_in_the_middle_of_a_module(
+    host: TrialHost, how: str
+) -> None:
+    """Nobody is told: ansible-playbook gets SIGKILL, or its machine falls silent (sshd asks for nothing)."""
+    host.write(f"/run/systemd/system/{FOUND}", "[Service]\nExecStart=/usr/bin/sleep infinity\n")
+    host.run("systemctl", "daemon-reload")
+    host.run("systemctl", "start", FOUND)
+    holder = {"sweep_id": "lab-1", "host": "ctl", "boot_id": "b", "pid": 1, "pid_start": 1}
+    lease = {"seconds": 15, "holder": holder}
+    taken = host.module(
+        "treeline_found",
+        state="snapshot",
+        found_units=[FOUND],
+        trial_unit=TRIAL,
+        ready_timeout=30,
+        lease=lease,
+    )
+    assert not taken["failed"], taken
+    marks = host.start("sweep-0001", "/usr/bin/sleep infinity")
+    process = host.ready_popen(marks, "sweep-0001", timeout_s=300, lease=lease)
+    # The lease would have ended by now; long enough to see that the client asks every five seconds.
+    time.sleep(30)
+    assert host.property("ActiveState") == "active"
+    began = time.monotonic()
+    if how == "killed":
+        process.kill()
+    else:
+        host.link(False)
+    # At most a minute until the silence is noticed, then the lease, then the restore.
+    bound = 40 if how == "killed" else 100
+    try:
+        wait_until(
+            lambda: host.property("ActiveState", FOUND) == "active", "the lease restored the host", bound
+        )
+    finally:
+        host.link(True)
+        process.kill()
+        process.communicate(timeout=30)
+    assert time.monotonic() - began < bound
+    wait_until(lambda: not host.run("ls", "/var/lib/treeline").count("found.json"), "the restore is proven")

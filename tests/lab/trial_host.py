@@ -37,6 +37,10 @@ class TrialHost:
         """Standard output of a command inside the host."""
         return self._lab.host(NAME).enter(list(argv)).stdout.strip()
 
+    def link(self, plugged_in: bool) -> None:
+        """Plug the network cable in or out."""
+        self._lab.link(NAME, plugged_in)
+
     def write(self, path: str, text: str) -> None:
         """Write a file inside the host (in its memory file systems too)."""
         self.run("mkdir", "-p", str(Path(path).parent))

@@ -110,7 +110,12 @@ class Target:
 
     def command(self, playbook: str, **extra: Any) -> list[str]:
         """The command line a user would type."""
-        given = {"treeline_results_dir": str(self.results), "sglang_ddtree_extra_args": ENGINE, **extra}
+        given = {
+            "treeline_results_dir": str(self.results),
+            "sglang_ddtree_extra_args": ENGINE,
+            "sglang_ddtree_timeout_stop": 5,
+            **extra,
+        }
         argv = [str(Path(sys.executable).parent / "ansible-playbook"), playbook, "-i", str(self.inventory)]
         return [*argv, "-e", json.dumps(given)]
 

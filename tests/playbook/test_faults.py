@@ -131,9 +131,8 @@ def test_a_killed_controller_leaves_the_lease_to_restore(alpha: Target) -> None:
 
 
 def test_a_reboot_in_mid_trial(alpha: Target) -> None:
-    run = alpha.start(
-        "sweep.yml", budget="8", maxreq="16", treeline_reconnect_s=60, **QUICK, **engine("slow-capture")
-    )
+    slow = {"sglang_ddtree_extra_args": {**ENGINE, "time-scale": 0.03}}
+    run = alpha.start("sweep.yml", budget="8", maxreq="16", treeline_reconnect_s=60, **QUICK, **slow)
     try:
         eventually("a trial has started", alpha.started)
         eventually(
@@ -143,13 +142,10 @@ def test_a_reboot_in_mid_trial(alpha: Target) -> None:
         assert run.wait(timeout=240) == 0
     finally:
         stop(run)
-    assert alpha.finished()[0]["status"] == "void"
+    assert [trial["status"] for trial in alpha.finished()] == ["void", "ok"]
     eventually("the found service serves", lambda: alpha.served("alpha"))
     for unit in (FRONT, SOCKET):
-        eventually(
-            f"{unit} is active",
-            lambda unit=unit: alpha.show("alpha", unit, "ActiveState")["ActiveState"] == "active",
-        )
+        assert alpha.show("alpha", unit, "ActiveState")["ActiveState"] == "active"
 
 
 def test_with_no_service_at_all(alpha: Target) -> None:

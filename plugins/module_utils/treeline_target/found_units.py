@@ -11,8 +11,8 @@ from . import clock, snapshot, systemd, traffic, units
 
 # A file may be stamped just after the restart that it was written for.
 _MTIME_SLACK_S = 2.0
-# Besides the stop itself, the restart of the first trial may cost this much of the lease.
-_LEASE_SLACK_S = 60
+# What a stop may take of the lease; the rest is for the restart of the first trial around it.
+_LEASE_SHARE = 0.9
 _RESTORE_HINT = "restart %s (or undo the change) before the sweep, so that what runs can be brought back"
 
 
@@ -67,11 +67,11 @@ def check_stops_in_time(entry: Mapping[str, Any], lease_s: Optional[int], proble
     unit = entry["unit"]
     shown = systemd.show(unit, ("TimeoutStopUSec",)).get("TimeoutStopUSec", "")
     stop_s = systemd.seconds(shown)
-    if stop_s is not None and stop_s + _LEASE_SLACK_S >= lease_s:
+    if stop_s is not None and stop_s >= lease_s * _LEASE_SHARE:
         problems.append(
-            "%s may take %s to stop (its TimeoutStopSec), and the lease must last more than %d s longer, "
-            "but is %d s; raise treeline_lease_s, or lower the unit's TimeoutStopSec"
-            % (unit, "for ever" if shown == "infinity" else shown, _LEASE_SLACK_S, lease_s)
+            "%s may take %s to stop (its TimeoutStopSec), which must be less than %d %% of the lease, but "
+            "the lease is %d s; raise treeline_lease_s, or lower the unit's TimeoutStopSec"
+            % (unit, "for ever" if shown == "infinity" else shown, 100 * _LEASE_SHARE, lease_s)
         )
 
 
