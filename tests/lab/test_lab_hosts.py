@@ -123,7 +123,7 @@ def test_ansible_reboots_it(lab: Lab, inventory: Path) -> None:
 
 
 def test_reboot_comes_back_with_its_disk(lab: Lab) -> None:
-    inside(lab, "touch", "/root/kept")
+    inside(lab, "touch", "/var/tmp/kept")
     before = lab.host(HOST).leader()
     lab.reboot(HOST)
     assert lab.host(HOST).leader() != before
@@ -132,7 +132,7 @@ def test_reboot_comes_back_with_its_disk(lab: Lab) -> None:
 
 def test_power_loss_then_start_then_reachable_again(lab: Lab, inventory: Path) -> None:
     assert "SUCCESS" in ansible(inventory, "ansible.builtin.ping").stdout  # leaves an open connection behind
-    inside(lab, "touch", "/root/kept")
+    inside(lab, "touch", "/var/tmp/kept")
     lab.kill(HOST)
     assert [item.state for item in lab.status()] == ["off"]
     assert cgroups.processes(lab.name, HOST) == set()
@@ -147,7 +147,7 @@ def test_power_loss_then_start_then_reachable_again(lab: Lab, inventory: Path) -
 
 
 def test_up_boots_a_host_that_lost_its_supervisor(lab: Lab) -> None:
-    inside(lab, "touch", "/root/kept")
+    inside(lab, "touch", "/var/tmp/kept")
     supervisor = min(cgroups.processes(lab.name, HOST))
     assert b"supervisor.py" in Path(f"/proc/{supervisor}/cmdline").read_bytes()
     os.kill(supervisor, signal.SIGKILL)
@@ -158,7 +158,7 @@ def test_up_boots_a_host_that_lost_its_supervisor(lab: Lab) -> None:
 
 
 def test_up_after_a_restart_of_this_machine_boots_the_host_with_its_disk(lab: Lab) -> None:
-    inside(lab, "touch", "/root/kept")
+    inside(lab, "touch", "/var/tmp/kept")
     lab.host(
         HOST
     ).power_off()  # a restart ends the processes, the mounts, the namespaces, the cgroups and /run

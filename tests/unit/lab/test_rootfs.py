@@ -10,14 +10,14 @@ import pytest
 from treeline_lab import rootfs
 from treeline_lab.rootfs import Recipe, apt_network_options, build_command, customise
 
-RECIPE = Recipe("bookworm", ("deb http://deb.debian.org/debian bookworm main",))
+RECIPE = Recipe("bookworm", ("deb http://mirror.example/debian bookworm main",))
 
 
 @pytest.mark.parametrize(
     ("field", "value"),
     [
         ("suite", "trixie"),
-        ("sources", ("deb http://mirror.example/debian bookworm main",)),
+        ("sources", ("deb http://other.example/debian bookworm main",)),
         ("packages", ("systemd",)),
         ("dpkg_options", ()),
         ("masked", ()),

@@ -18,39 +18,39 @@ from treeline_lab.sources import (
 DEBIAN = """\
 Types: deb
 # a comment inside the stanza
-URIs: http://deb.debian.org/debian
+URIs: http://mirror.example/debian
 Suites: bookworm bookworm-updates bookworm-backports
 Components: main contrib
 Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
 
 Types: deb
-URIs: http://deb.debian.org/debian-security
+URIs: http://mirror.example/debian-security
 Suites: bookworm-security
 Components: main
 Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
 
 Types: deb-src
-URIs: http://deb.debian.org/debian
+URIs: http://mirror.example/debian
 Suites: bookworm
 Components: main
 """
 NODE = """\
 Types: deb
-URIs: https://deb.nodesource.com/node_20.x
+URIs: https://vendor.example/node_20.x
 Suites: nodistro
 Components: main
 Signed-By: /usr/share/keyrings/nodesource.gpg
 """
 UBUNTU = """\
 Types: deb deb-src
-URIs: http://archive.ubuntu.com/ubuntu/
+URIs: http://ubuntu.example/ubuntu/
 Suites: noble noble-updates noble-backports
 Components: main universe restricted multiverse
 Signed-By: /usr/share/keyrings/ubuntu-archive-keyring.gpg
 
 Enabled: no
 Types: deb
-URIs: http://security.ubuntu.com/ubuntu/
+URIs: http://ubuntu.example/ubuntu/
 Suites: noble-security
 Components: main
 """
@@ -75,9 +75,9 @@ def test_debian_deb822_gives_base_updates_and_security_of_main_only(tmp_path: Pa
     keyring = "[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]"
     assert codename == "bookworm"
     assert lines(found) == [
-        f"deb {keyring} http://deb.debian.org/debian bookworm main",
-        f"deb {keyring} http://deb.debian.org/debian bookworm-updates main",
-        f"deb {keyring} http://deb.debian.org/debian-security bookworm-security main",
+        f"deb {keyring} http://mirror.example/debian bookworm main",
+        f"deb {keyring} http://mirror.example/debian bookworm-updates main",
+        f"deb {keyring} http://mirror.example/debian-security bookworm-security main",
     ]
 
 
@@ -92,11 +92,11 @@ def test_ubuntu_keeps_universe_and_leaves_out_disabled_stanzas(tmp_path: Path) -
 
 def test_one_line_sources_with_options_comments_and_security(tmp_path: Path) -> None:
     text = (
-        "# deb http://deb.debian.org/debian bookworm main\n"
+        "# deb http://mirror.example/debian bookworm main\n"
         "deb [arch=amd64 signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] "
         "http://mirror.example/any/path bookworm main non-free # near\n"
-        "deb-src http://deb.debian.org/debian bookworm main\n"
-        "deb http://security.debian.org/debian-security bookworm-security main\n"
+        "deb-src http://mirror.example/debian bookworm main\n"
+        "deb http://security.example/debian-security bookworm-security main\n"
         "deb nonsense\n"
     )
     apt, release = machine(tmp_path, "bookworm", sources_list=text)
@@ -104,19 +104,19 @@ def test_one_line_sources_with_options_comments_and_security(tmp_path: Path) -> 
     assert lines(found) == [
         "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] "
         "http://mirror.example/any/path bookworm main",
-        "deb http://security.debian.org/debian-security bookworm-security main",
+        "deb http://security.example/debian-security bookworm-security main",
     ]
 
 
 @pytest.mark.parametrize(
     "line",
     [
-        "deb https://download.docker.com/linux/debian bookworm stable",
+        "deb https://vendor.example/linux/debian bookworm stable",
         "deb [signed-by=/usr/share/keyrings/third-archive-keyring.gpg] https://third.example bookworm main",
-        "deb http://apt.postgresql.org/pub/repos/apt bookworm-pgdg main",
-        "deb https://packages.cloud.google.com/apt cloud-sdk-bookworm main",
+        "deb http://vendor.example/pub/repos/apt bookworm-pgdg main",
+        "deb https://vendor.example/apt cloud-sdk-bookworm main",
         "deb https://third.example/apt bookworm main",
-        "deb http://deb.debian.org/debian trixie main",
+        "deb http://mirror.example/debian trixie main",
     ],
 )
 def test_third_party_and_other_releases_are_left_out(line: str) -> None:
@@ -124,7 +124,7 @@ def test_third_party_and_other_releases_are_left_out(line: str) -> None:
 
 
 def test_the_same_archive_twice_counts_once() -> None:
-    line = "deb http://deb.debian.org/debian bookworm main"
+    line = "deb http://mirror.example/debian bookworm main"
     assert len(select(parse_one_line(f"{line}\n{line} contrib\n"), "bookworm")) == 1
 
 
