@@ -123,16 +123,16 @@ def test_ansible_reboots_it(lab: Lab, inventory: Path) -> None:
 
 
 def test_reboot_comes_back_with_its_disk(lab: Lab) -> None:
-    inside(lab, "touch", "/var/tmp/kept")
+    inside(lab, "touch", "/srv/kept")
     before = lab.host(HOST).leader()
     lab.reboot(HOST)
     assert lab.host(HOST).leader() != before
-    assert inside(lab, "ls", "/root") == "kept"
+    assert inside(lab, "ls", "/srv") == "kept"
 
 
 def test_power_loss_then_start_then_reachable_again(lab: Lab, inventory: Path) -> None:
     assert "SUCCESS" in ansible(inventory, "ansible.builtin.ping").stdout  # leaves an open connection behind
-    inside(lab, "touch", "/var/tmp/kept")
+    inside(lab, "touch", "/srv/kept")
     lab.kill(HOST)
     assert [item.state for item in lab.status()] == ["off"]
     assert cgroups.processes(lab.name, HOST) == set()
@@ -140,25 +140,25 @@ def test_power_loss_then_start_then_reachable_again(lab: Lab, inventory: Path) -
         lab.kill(HOST)
     assert lab.start(HOST)
     assert not lab.start(HOST)
-    assert "kept" in inside(lab, "ls", "/root")
+    assert "kept" in inside(lab, "ls", "/srv")
     wait_until(
         lambda: "SUCCESS" in ansible(inventory, "ansible.builtin.ping").stdout, "ping after power loss", 60
     )
 
 
 def test_up_boots_a_host_that_lost_its_supervisor(lab: Lab) -> None:
-    inside(lab, "touch", "/var/tmp/kept")
+    inside(lab, "touch", "/srv/kept")
     supervisor = min(cgroups.processes(lab.name, HOST))
     assert b"supervisor.py" in Path(f"/proc/{supervisor}/cmdline").read_bytes()
     os.kill(supervisor, signal.SIGKILL)
     wait_until(lambda: supervisor not in cgroups.processes(lab.name, HOST), "the supervisor is gone")
     result = lab.up(HOSTS)
     assert (result.booted, result.created) == ([HOST], [])
-    assert "kept" in inside(lab, "ls", "/root")
+    assert "kept" in inside(lab, "ls", "/srv")
 
 
 def test_up_after_a_restart_of_this_machine_boots_the_host_with_its_disk(lab: Lab) -> None:
-    inside(lab, "touch", "/var/tmp/kept")
+    inside(lab, "touch", "/srv/kept")
     lab.host(
         HOST
     ).power_off()  # a restart ends the processes, the mounts, the namespaces, the cgroups and /run
@@ -170,7 +170,7 @@ def test_up_after_a_restart_of_this_machine_boots_the_host_with_its_disk(lab: La
     claim.release(lab.name)
     assert [item.state for item in lab.status()] == ["off"]
     assert lab.up(HOSTS).booted == [HOST]
-    assert "kept" in inside(lab, "ls", "/root")
+    assert "kept" in inside(lab, "ls", "/srv")
 
 
 def test_link_down_and_up_again(lab: Lab, inventory: Path) -> None:
