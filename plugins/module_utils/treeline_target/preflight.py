@@ -256,7 +256,10 @@ def _check_gpus(asked: Request, report: Report) -> None:
 def _check_engine(asked: Request, report: Report) -> None:
     for path in asked.model_paths:
         if path.startswith("/") and not Path(path).exists():
-            report.problems.append("the model path %s does not exist on this host" % path)
+            report.problems.append(
+                "the model path %s does not exist on this host; give sglang_ddtree_model_path (or "
+                "sglang_ddtree_draft_model_path) a path that is there" % path
+            )
         elif not path.startswith("/"):
             report.notes.append("the model %s is no path: whether it is there was not looked at" % path)
     local = [path for path in asked.model_paths if path.startswith("/")]
