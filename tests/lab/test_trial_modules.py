@@ -166,7 +166,8 @@ def test_a_clean_exit_that_systemd_forgot_is_a_death(host: TrialHost) -> None:
     assert result["died_at_monotonic"] is not None
 
     evidence, folder = host.evidence(marks)
-    assert "that was all" in messages(folder)
+    everything = host.run("journalctl", "--output=json", f"--after-cursor={marks['cursor']}")
+    assert "that was all" in messages(folder), everything
     assert evidence["end"]["ours"] is False
     assert evidence["end"]["invocation_id"] == result["invocation_id"]
     # It was not ordered to stop: a clean exit of its own is the trial's doing.

@@ -68,6 +68,7 @@ def collect(spec: Spec) -> dict[str, Any]:
     properties = systemd.show(spec.unit)
     state = unitwatch.parse_state(properties)
     invocation_id = spec.invocation_id or _own_invocation(spec, state)
+    unsettled = journal.settle(SHORT_TIMEOUT_S)
     with tempfile.TemporaryDirectory(dir=out_dir, prefix=".collecting-") as folder:
         place = Path(folder)
         copy = _copy_journal(place / "journal.jsonl.gz", spec, invocation_id)
@@ -75,7 +76,7 @@ def collect(spec: Spec) -> dict[str, Any]:
             place / "kernel.jsonl.gz", spec.kernel_log, spec.since_realtime_usec, clock.realtime_usec()
         )
         lost, notes = _losses(spec, copy)
-        notes += [kernel.problem] if kernel.problem else []
+        notes += [problem for problem in (unsettled, kernel.problem) if problem]
         _write_texts(place, properties, spec)
         notes += _add_requests(place, out_dir)
         known_id = invocation_id or copy.invocation_id

@@ -60,6 +60,26 @@ def since(usec: int) -> str:
     return "--since=@%d.%06d" % divmod(usec, 1_000_000)
 
 
+def settle(timeout_s: float) -> Optional[str]:
+    """Let journald read everything that was written before this call; why it did not, or None.
+
+    Lines of an engine and of systemd about it arrive by different sockets: those of systemd may stand in the
+    journal while the engine's last ones still wait. `journalctl --sync` returns once the queues are empty.
+    """
+    argv = ["journalctl", "--sync"]
+    try:
+        done = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_s, check=False
+        )
+    except FileNotFoundError:
+        return "journalctl is not installed on this host"
+    except subprocess.TimeoutExpired:
+        return "journald did not catch up within %g s: the last lines may be missing" % timeout_s
+    if done.returncode != 0:
+        return "journald was not asked to catch up: %s" % (done.stderr.strip() or "no output")
+    return None
+
+
 def stream(arguments: Sequence[str], timeout_s: float) -> Generator[bytes, None, None]:
     """Lines (no newline) of `journalctl --output=json ARGUMENTS`; it ends when the caller stops early.
 
