@@ -1,0 +1,5 @@
+"""`python -m treeline.cli`."""
+
+from treeline.cli import main
+
+main()
