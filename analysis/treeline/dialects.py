@@ -22,6 +22,8 @@ from treeline.keys import SWITCH_WORDS, RestartKey
 # Named dialects belong to the role, so they are in a clone and not in what pip installs.
 DIRECTORY = Path(__file__).resolve().parents[2] / "roles" / "sglang_ddtree" / "vars" / "dialects"
 PARAMETERS = ("budget", "topk", "block_size", "maxreq", "graph_max_bs", "attention_backend")
+# Parameters of the draft: a service without speculation (budget 0) is given none of them.
+_OF_THE_DRAFT = ("budget", "topk", "block_size")
 
 # Flags that would contradict the key or the role's own variables whatever the dialect: other spellings of
 # the same setting, and --config, whose file could hold any of them.
@@ -110,6 +112,17 @@ class _Parameters(msgspec.Struct):
     graph_max_bs: int | None = None
     attention_backend: str | None = None
 
+    @property
+    def speculative(self) -> bool:
+        return self.budget != 0
+
+    def value(self, parameter: str) -> int | str | None:
+        """The value that the engine is given for a parameter; None where it is given none."""
+        if parameter in _OF_THE_DRAFT and not self.speculative:
+            return None
+        given: int | str | None = getattr(self, parameter)
+        return given
+
 
 def names() -> list[str]:
     """Names of the role's dialects, sorted.
@@ -186,9 +199,9 @@ def argv(
     refused = owned_in(dialect, extra_args, also_owned)
     if refused:
         raise DialectError("; ".join(refused))
-    words = list(dialect.speculative)
+    words = list(dialect.speculative) if values.speculative else []
     for parameter in PARAMETERS:
-        value = getattr(values, parameter)
+        value = values.value(parameter)
         if value is not None:
             words.extend(piece.replace(_VALUE, str(value)) for piece in dialect.argv.get(parameter, ()))
     if not values.graphs:
@@ -200,9 +213,9 @@ def env(dialect: Dialect, params: RestartKey | Mapping[str, Any]) -> dict[str, s
     """The environment variables that carry parameters in this dialect. Raises DialectError."""
     values = _parameters(params)
     return {
-        variable: str(getattr(values, parameter))
+        variable: str(values.value(parameter))
         for parameter, variable in dialect.env.items()
-        if getattr(values, parameter) is not None
+        if values.value(parameter) is not None
     }
 
 
@@ -210,20 +223,27 @@ def served(dialect: Dialect, params: RestartKey | Mapping[str, Any]) -> dict[str
     """What /server_info must report for these parameters: its key -> value. Raises DialectError."""
     values = _parameters(params)
     expected: dict[str, Any] = {
-        key: getattr(values, parameter)
+        key: values.value(parameter)
         for parameter, key in dialect.served.items()
-        if getattr(values, parameter) is not None
+        if values.value(parameter) is not None
     }
+    if not values.speculative:
+        expected["speculative_algorithm"] = None
     if not values.graphs:
         expected |= dialect.served_graphs_off
     return expected
 
 
 def expected_width(dialect: Dialect, params: RestartKey | Mapping[str, Any]) -> int | None:
-    """Tokens per request that the engine must capture its verify graph for; None without graphs."""
+    """Tokens per request that the engine must capture its verify graph for; None without graphs.
+
+    One token where nothing is drafted.
+    """
     values = _parameters(params)
     if not values.graphs:
         return None
+    if not values.speculative:
+        return 1
     if dialect.width == "block_size":
         return values.block_size
     return None if values.budget is None else values.budget + 1
@@ -242,6 +262,8 @@ def broken_rules(
     values = _parameters(params)
     chain = (values.block_size or 0) - 1
     full_tree = values.budget is not None and values.budget > chain
+    if not values.speculative:
+        return []
     return [
         rule.message
         for rule in dialect.rules

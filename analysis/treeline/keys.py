@@ -49,15 +49,23 @@ class PlainStruct(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class RestartKey(PlainStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What needs a new service life when it changes. Field order is the canonical order."""
+    """What needs a new service life when it changes. Field order is the canonical order.
 
-    budget: Count
+    Budget 0 is the service without speculation, the baseline; topk and block size say nothing then.
+    """
+
+    budget: Annotated[int, msgspec.Meta(ge=0)]
     topk: Count
     maxreq: Count
     block_size: Annotated[int, msgspec.Meta(ge=2)]
     graphs: bool
     graph_max_bs: Count | None = None
     attention_backend: BackendName | None = None
+
+    @property
+    def speculative(self) -> bool:
+        """Whether drafts are made and verified at all."""
+        return self.budget > 0
 
     @property
     def width(self) -> int:
@@ -93,12 +101,15 @@ class RestartKey(PlainStruct, frozen=True, kw_only=True, forbid_unknown_fields=T
     @property
     def label(self) -> str:
         """The key for people, such as ``budget 16 topk 8 maxreq 64 graphs on``."""
+        if not self.speculative:
+            return self._spelled(f"speculation off maxreq {self.maxreq}")
         return self._spelled(f"budget {self.budget} topk {self.topk} maxreq {self.maxreq}")
 
     @property
     def short_label(self) -> str:
         """The same in fewer letters, such as ``b16 k8 m64 graphs on``."""
-        return self._spelled(f"b{self.budget} k{self.topk} m{self.maxreq}")
+        tree = f"b{self.budget} k{self.topk}" if self.speculative else "no spec"
+        return self._spelled(f"{tree} m{self.maxreq}")
 
     def _spelled(self, tree: str) -> str:
         """The usual three parameters as given, and every other part that is not at its default."""

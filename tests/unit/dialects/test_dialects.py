@@ -283,3 +283,17 @@ def test_argparse_reads_what_is_written(mine):
     words = dialects.argv(mine, EAGER)
     done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, check=True)
     assert '"tree_nodes": 16, "block": 8, "max_running_requests": 64, "eager": true' in done.stdout
+
+
+@pytest.mark.parametrize("name", dialects.names())
+def test_budget_zero_is_the_service_without_speculation(name: str) -> None:
+    dialect = dialects.load(name)
+    key = {"budget": 0, "topk": 8, "maxreq": 32, "block_size": 8, "graphs": True}
+    words = dialects.argv(dialect, key)
+    assert [word for word in words if "speculative" in word] == []
+    assert "32" in words
+    assert dialects.env(dialect, key) == {}
+    assert dialects.served(dialect, key)["speculative_algorithm"] is None
+    assert set(dialects.served(dialect, key)) & {"speculative_num_draft_tokens"} == set()
+    assert dialects.expected_width(dialect, key) == 1
+    assert dialects.broken_rules(dialect, key, complete=True) == []

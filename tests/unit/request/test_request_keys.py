@@ -71,7 +71,7 @@ def test_a_plan_survives_json(one, concurrencies):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"budget": 0},
+        {"budget": -1},
         {"budget": "16"},
         {"block_size": 1},
         {"graphs": 1},

@@ -11,7 +11,7 @@ from .conftest import Cases
 
 # case: (variables, what the message must contain)
 REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
-    "budget": ({"sglang_ddtree_budget": 0}, ["sglang_ddtree_budget: 0", "from 1"]),
+    "budget": ({"sglang_ddtree_budget": -1}, ["sglang_ddtree_budget: -1", "from 0"]),
     "text": ({"sglang_ddtree_maxreq": "many"}, ["sglang_ddtree_maxreq: many"]),
     "port": ({"sglang_ddtree_port": 70000}, ["sglang_ddtree_port: 70000", "to 65535"]),
     "share": ({"sglang_ddtree_mem_fraction_static": 1.5}, ["sglang_ddtree_mem_fraction_static: 1.5"]),
