@@ -12,11 +12,13 @@ import functools
 import hashlib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
 import msgspec
+
+from treeline.signatures.scanner import cache_file, store
 
 Tier = Literal[
     "node_kernel",
@@ -34,6 +36,10 @@ Phase = Literal[
     "args", "dist_init", "weights", "kv_pool", "graph_capture", "http", "warmup", "serving", "shutdown"
 ]
 
+EARLY = frozenset({"args", "dist_init", "weights", "kv_pool", "graph_capture", "http"})
+"""Phases before the first generated token."""
+Place = tuple[str | int, ...]
+"""Keys and indexes that lead to a value of a file."""
 TIERS: tuple[str, ...] = (
     "node_kernel",
     "node_consequence",
@@ -46,7 +52,8 @@ TIERS: tuple[str, ...] = (
 NODE_TIERS = frozenset({"node_kernel", "node_consequence", "host", "node_runtime"})
 
 BUILTIN = Path(__file__).with_name("catalogue.yml")
-_FORM = 3  # raise when the structs below change: it is part of the cache key
+ENVIRONMENT = "TREELINE_CATALOGUE"
+_FORM = 4  # raise when the structs below change: it is part of the cache key
 
 
 class CatalogueError(ValueError):
@@ -68,9 +75,18 @@ class Signature(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     references: list[str] = []
     source: Literal["service", "any"] = "service"
     yields_to_unknown: bool = False
+    examples: list[str] = []
+    near_misses: list[str] = []
+
+    @property
+    def of_the_start(self) -> bool:
+        """Whether it is an error of the engine that can only arise before it serves."""
+        return self.tier == "application" and bool(self.phases) and EARLY.issuperset(self.phases)
 
 
-class _File(msgspec.Struct, forbid_unknown_fields=True):
+class File(msgspec.Struct, forbid_unknown_fields=True):
+    """A catalogue file, the built-in one or a user's."""
+
     schema_version: Literal[1]
     classes: list[Signature]
     never_evidence: list[str] = []
@@ -83,8 +99,6 @@ class Catalogue(msgspec.Struct):
     signatures: list[Signature]
     never_evidence: list[str]
     consequence_exceptions: list[str]
-    gates: list[str]
-    """Short strings such that every literal holds at least one: the first, cheapest look at a journal."""
 
     def by_id(self, class_id: str) -> Signature:
         """Return the signature of a class; KeyError when the catalogue does not have it."""
@@ -94,103 +108,99 @@ class Catalogue(msgspec.Struct):
         raise KeyError(class_id)
 
 
-def load_catalogue(user: Path | None = None) -> Catalogue:
-    """Return the built-in catalogue, extended by a file of the user's.
+def load_catalogue(user: Path | Sequence[Path] | None = None) -> Catalogue:
+    """Return the built-in catalogue, extended by files of the user's.
 
-    A class of the user's file with the id of a built-in class replaces it; other classes are added.
+    user: one file or several; None: those that the environment variable TREELINE_CATALOGUE names (separated
+    as in PATH), if any. A class of a user's file with the id of another class replaces it; other classes are
+    added.
     Raises CatalogueError (bad content) and OSError (unreadable user file).
     """
-    sources = [(BUILTIN, BUILTIN.read_bytes())]
-    if user is not None:
-        sources.append((user, user.read_bytes()))
+    files = own_files() if user is None else [user] if isinstance(user, Path) else user
+    sources = [(path, path.read_bytes()) for path in (BUILTIN, *files)]
     digest = hashlib.sha256(str(_FORM).encode())
     for _path, content in sources:
         digest.update(hashlib.sha256(content).digest())
     return _load(tuple(sources), digest.hexdigest()[:32])
 
 
+def own_files() -> list[Path]:
+    """Return the files that TREELINE_CATALOGUE names."""
+    return [Path(name) for name in os.environ.get(ENVIRONMENT, "").split(os.pathsep) if name]
+
+
 @functools.lru_cache(maxsize=4)
 def _load(sources: tuple[tuple[Path, bytes], ...], key: str) -> Catalogue:
-    cached = _cache_file(key)
+    cached = cache_file(f"signatures-{key}.msgpack")
     if cached is not None:
         with contextlib.suppress(OSError, msgspec.MsgspecError):
             return msgspec.msgpack.decode(cached.read_bytes(), type=Catalogue)
     catalogue = build_catalogue([_parse(path, content) for path, content in sources])
     if cached is not None:
-        _store(cached, msgspec.msgpack.encode(catalogue))
+        store(cached, msgspec.msgpack.encode(catalogue))
     return catalogue
 
 
-def _cache_file(key: str) -> Path | None:
-    import platformdirs
-
-    try:
-        return Path(platformdirs.user_cache_dir("treeline")) / f"signatures-{key}.msgpack"
-    except (OSError, RuntimeError):  # no home directory: work without a cache
-        return None
-
-
-def _store(path: Path, content: bytes) -> None:
-    """Write the cache file whole or not at all; a read-only home is no reason to fail."""
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f"{path.name}.{os.getpid()}")
-        try:
-            part.write_bytes(content)
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
-
-
-def _parse(path: Path, content: bytes) -> _File:
+def _parse(path: Path, content: bytes) -> File:
     import yaml
 
     try:
         loaded = yaml.load(content, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
-        parsed = msgspec.convert(loaded, type=_File)
+        parsed = msgspec.convert(loaded, type=File)
     except (yaml.YAMLError, msgspec.ValidationError) as error:
         raise CatalogueError(f"signature catalogue {path}: {error}") from None
-    for signature in parsed.classes:
-        problem = _problem(signature)
-        if problem:
-            raise CatalogueError(f"signature catalogue {path}: class '{signature.id}': {problem}")
-    for pattern in parsed.consequence_exceptions:
-        problem = _regex_problem(pattern)
-        if problem:
-            raise CatalogueError(f"signature catalogue {path}: consequence_exceptions: {problem}")
+    for _place, problem in problems(parsed):
+        raise CatalogueError(f"signature catalogue {path}: {problem}")
     return parsed
 
 
-def _problem(signature: Signature) -> str | None:
+def problems(parsed: File) -> Iterator[tuple[Place, str]]:
+    """Yield what is wrong with a file that has the right form, with its place in the file."""
+    seen: set[str] = set()
+    for at, signature in enumerate(parsed.classes):
+        if signature.id in seen:
+            yield ("classes", at), f"class '{signature.id}': the id stands twice in this file"
+        seen.add(signature.id)
+        for place, problem in _problems_of(signature):
+            yield ("classes", at, *place), f"class '{signature.id}': {problem}"
+    for at, pattern in enumerate(parsed.consequence_exceptions):
+        for problem in _regex_problems(pattern):
+            yield ("consequence_exceptions", at), f"consequence_exceptions: {problem}"
+
+
+def _problems_of(signature: Signature) -> Iterator[tuple[Place, str]]:
     if not re.fullmatch(r"[a-z][a-z0-9_]*", signature.id):
-        return "the id must be lower case letters, digits and underscores"
+        yield ("id",), "the id must be lower case letters, digits and underscores"
     if signature.tier == "derived":
         if signature.literals or signature.regex:
-            return "tier derived has no error line, so literals and regex must be empty"
-        return None
+            yield (), "tier derived has no error line, so literals and regex must be empty"
+        return
     if not signature.literals:
-        return "literals is empty; at least one fixed string is needed (tier derived alone has none)"
-    for literal in signature.literals:
+        yield (), "literals is empty; at least one fixed string is needed (tier derived alone has none)"
+    for at, literal in enumerate(signature.literals):
         # Literals are looked up in the raw journal, where JSON escapes these characters.
         plain = literal.isascii() and literal.isprintable() and not set(literal) & {'"', "\\"}
         if len(literal) < 4 or not plain:
-            return f"literal {literal!r} must be 4 or more printable ASCII characters, no quote or backslash"
-    return next((found for found in map(_regex_problem, signature.regex) if found), None)
+            allowed = "4 or more printable ASCII characters, no quote or backslash"
+            yield ("literals", at), f"literal {literal!r} must be {allowed}"
+    for at, pattern in enumerate(signature.regex):
+        for problem in _regex_problems(pattern):
+            yield ("regex", at), problem
 
 
-def _regex_problem(pattern: str) -> str | None:
+def _regex_problems(pattern: str) -> Iterator[str]:
     try:
         compiled = re.compile(pattern)
     except re.error as error:
-        return f"regex {pattern!r} is not valid: {error}"
+        yield f"regex {pattern!r} is not valid: {error}"
+        return
     unknown = set(compiled.groupindex) - {"pid", "name"}
     if unknown:
-        return f"regex {pattern!r} has the group {sorted(unknown)[0]!r}; allowed are pid and name"
-    return None
+        yield f"regex {pattern!r} has the group {sorted(unknown)[0]!r}; allowed are pid and name"
 
 
-def build_catalogue(files: Sequence[_File]) -> Catalogue:
-    """Merge parsed files, later ones over earlier ones, and derive the gates."""
+def build_catalogue(files: Sequence[File]) -> Catalogue:
+    """Merge parsed files, later ones over earlier ones."""
     merged: dict[str, Signature] = {}
     never: list[str] = []
     consequences: list[str] = []
@@ -198,51 +208,4 @@ def build_catalogue(files: Sequence[_File]) -> Catalogue:
         merged.update({signature.id: signature for signature in parsed.classes})
         never += parsed.never_evidence
         consequences += parsed.consequence_exceptions
-    literals = {literal for signature in merged.values() for literal in signature.literals}
-    return Catalogue(list(merged.values()), never, consequences, choose_gates(literals))
-
-
-# What the bulk of a journal looks like: a gate that occurs here would make every ordinary line a candidate.
-_ORDINARY = (
-    "Decode batch, #running-req: 1, #token: 900, token usage: 0.01, accept len: 1.00, accept rate: 0.00, "
-    "cuda graph: True, gen throughput (token/s): 21.30, #queue-req: 0, pre-allocated usage: 0.00, "
-    "#retracted-req: 0, #full token: 1, full token usage: 0.0, #swa token: 1, block accept len: 1.0, cap len "
-    "Prefill batch, #new-seq: 1, #new-token: 6, #cached-token: 0, cache hit rate: 0.00%, "
-    'INFO:     127.0.0.1:1 - "POST /v1/chat/completions HTTP/1.1" 200 OK GET /generate /health /model_info '
-    "_SYSTEMD_INVOCATION_ID _SYSTEMD_CGROUP _SYSTEMD_SLICE __MONOTONIC_TIMESTAMP __REALTIME_TIMESTAMP "
-    "__SEQNUM_ID _SOURCE_REALTIME_TIMESTAMP SYSLOG_IDENTIFIER SYSLOG_FACILITY _RUNTIME_SCOPE _MACHINE_ID "
-    "_CAP_EFFECTIVE _SELINUX_CONTEXT unconfined _TRANSPORT stdout kernel journal PRIORITY _HOSTNAME _CMDLINE "
-    "python3 -m sglang.launch_server --model-path --speculative-algorithm DDTREE DFLASH EAGLE "
-    "--speculative-ddtree-budget --speculative-num-draft-tokens --cuda-graph-max-bs-decode "
-    "--disable-cuda-graph "
-    "--max-running-requests --mem-fraction-static --attention-backend --trust-remote-code --log-requests "
-)
-
-
-def choose_gates(literals: set[str]) -> list[str]:
-    """Return few short strings such that every literal holds at least one of them (greedy set cover).
-
-    One search of a journal per gate is what bounds the classifier's speed, and there are far more literals
-    than gates. A literal that has nothing rare in it becomes a gate itself.
-    """
-    options: dict[str, set[str]] = {}
-    for literal in literals:
-        for size in range(4, min(len(literal), 12) + 1):
-            for start in range(len(literal) - size + 1):
-                piece = literal[start : start + size]
-                if piece not in _ORDINARY:
-                    options.setdefault(piece, set()).add(literal)
-    gates: list[str] = []
-    uncovered = set(literals)
-    while uncovered:
-        best = max(options, key=lambda p: (len(options[p] & uncovered), len(p), p), default=None)
-        if best is None or not options[best] & uncovered:
-            gates.extend(sorted(uncovered))
-            break
-        gates.append(best)
-        uncovered -= options[best]
-    for gate in list(gates):  # early picks can be superseded by the sum of later ones
-        others = [other for other in gates if other != gate]
-        if all(any(other in literal for other in others) for literal in literals):
-            gates = others
-    return gates
+    return Catalogue(list(merged.values()), never, consequences)

@@ -1,22 +1,17 @@
-"""Match journal entries against the catalogue."""
+"""Match journal entries against the catalogue, and keep account of what was not taken and why."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from treeline.signatures.catalogue import Catalogue, Signature
 from treeline.signatures.entries import Entry
-from treeline.signatures.journal import Journal
 
-_RANK = re.compile(
-    r"^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?(?: [A-Z]{2,3}\d+)* TP(?P<tp>\d+)|^\[rank(?P<rank>\d+)\]"
-)
-_NAMED_RANK = re.compile(r"\bRank (\d+) scheduler\b")
-_OWN_NAMES = ("python", "sglang", "pt_main_thread")  # names the kernel knows SGLang's processes by
-_LOOKED_AT = 2000  # lines of one process that are searched for a rank prefix
 EVIDENCE_LENGTH = 500
+NO_REGEX = ", but no regular expression of the class matches"
+_MOST_REMARKS = 200
 
 
 class Match(NamedTuple):
@@ -31,40 +26,75 @@ class Match(NamedTuple):
     name: str | None
 
 
+class Remark(NamedTuple):
+    """A line that holds a string of a class and was not taken for it, and why."""
+
+    class_id: str
+    why: str
+    line: str
+    line_no: int | None
+
+
+class Remarks:
+    """Remarks of one service life: the first line of every class and reason."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, str], Remark] = {}
+
+    def add(self, class_id: str, why: str, line: str, line_no: int | None) -> None:
+        """Keep a remark unless the same was said before."""
+        if len(self._kept) < _MOST_REMARKS:
+            self._kept.setdefault((class_id, why), Remark(class_id, why, excerpt(line, 0), line_no))
+
+    def __iter__(self) -> Iterator[Remark]:
+        return iter(self._kept.values())
+
+
 class Matcher:
-    """A catalogue ready to match; regular expressions are compiled when their literals first hit."""
+    """A catalogue ready to match; expressions are compiled when a string of their class first hits."""
 
     def __init__(self, catalogue: Catalogue) -> None:
-        self._signatures = [signature for signature in catalogue.signatures if signature.literals]
         self._never = catalogue.never_evidence
         self._regex: dict[str, list[re.Pattern[str]]] = {}
 
-    def matches(self, entry: Entry) -> Iterator[Match]:
-        """Yield what an entry shows, at most one match per class and line."""
-        outside = entry.kernel or entry.systemd
+    def matches(
+        self, entry: Entry, candidates: Iterable[Signature], remarks: Remarks | None = None
+    ) -> Iterator[Match]:
+        """Yield what an entry shows of the candidates, at most one match per class and line."""
+        candidates = list(candidates)
+        if not candidates:
+            return
         for line in entry.message.split("\n"):
-            if any(text in line for text in self._never):
-                continue
-            for signature in self._signatures:
-                if outside and signature.source == "service":
+            never = next((text for text in self._never if text in line), None)
+            for signature in candidates:
+                literal = next((text for text in signature.literals if text in line), None)
+                if literal is None:
                     continue
-                match = self._match(signature, entry, line)
+                match, why = self._match(signature, entry, line, literal, never)
                 if match is not None:
                     yield match
+                elif remarks is not None:
+                    remarks.add(signature.id, why, line, entry.line_no)
 
-    def _match(self, signature: Signature, entry: Entry, line: str) -> Match | None:
-        literal = next((text for text in signature.literals if text in line), None)
-        if literal is None or any(text in line for text in signature.unless):
-            return None
+    def _match(
+        self, signature: Signature, entry: Entry, line: str, literal: str, never: str | None
+    ) -> tuple[Match | None, str]:
+        if never is not None:
+            return None, f"a line with '{never}' is never evidence"
+        if (entry.kernel or entry.systemd) and signature.source == "service":
+            return None, "the line is of the kernel or of systemd, the class of the service alone"
+        excluded = next((text for text in signature.unless if text in line), None)
+        if excluded is not None:
+            return None, f"'{excluded}' in the line rules the class out"
         if not signature.regex:
-            return Match(signature, entry, excerpt(line, line.index(literal)), None, None)
+            return Match(signature, entry, excerpt(line, line.index(literal)), None, None), ""
         for pattern in self._patterns(signature):
             found = pattern.search(line)
             if found:
                 named = found.groupdict()
                 shown = excerpt(line, found.start())
-                return Match(signature, entry, shown, named.get("pid"), named.get("name"))
-        return None
+                return Match(signature, entry, shown, named.get("pid"), named.get("name")), ""
+        return None, f"'{literal}' is there{NO_REGEX}"
 
     def _patterns(self, signature: Signature) -> list[re.Pattern[str]]:
         if signature.id not in self._regex:
@@ -79,34 +109,3 @@ def excerpt(line: str, around: int) -> str:
         return line.strip()
     begin = 0 if around < EVIDENCE_LENGTH // 2 else max(0, min(around - 100, len(line) - EVIDENCE_LENGTH))
     return line[begin : begin + EVIDENCE_LENGTH].strip()
-
-
-def concerns_unit(journal: Journal, match: Match) -> bool:
-    """Tell whether a kernel line is about this unit: not when it names another program and process."""
-    if not match.entry.kernel or match.pid is None:
-        return True
-    if next(journal.of_pid(match.pid), None) is not None:
-        return True
-    name = (match.name or "").strip()
-    return not name or name.startswith(_OWN_NAMES) or journal.has_ident(name)
-
-
-def rank_of(journal: Journal, entry: Entry, line: str, named_pid: str | None) -> int | None:
-    """Return the tensor-parallel rank of the process that an evidence line comes from or names."""
-    for text in (line, entry.message):
-        found = _RANK.match(text)
-        if found:
-            return int(found["tp"] or found["rank"])
-    for pid in (named_pid, entry.pid):
-        if pid is None or pid == "1":
-            continue
-        for seen, other in enumerate(journal.of_pid(pid)):
-            found = _RANK.match(other.message)
-            if found:
-                return int(found["tp"] or found["rank"])
-            if seen >= _LOOKED_AT:
-                break
-    # The parent names the rank of a scheduler that was killed from outside.
-    words = [line] if named_pid is None else [other.message for other in journal.entries_with(" scheduler ")]
-    named = {int(rank) for text in words for rank in _NAMED_RANK.findall(text)}
-    return named.pop() if len(named) == 1 else None

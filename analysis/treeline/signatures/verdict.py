@@ -2,7 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
+
+
+class Silence(msgspec.Struct, frozen=True):
+    """Something wrong that no error line tells."""
+
+    what: Literal["speculation_off", "acceptance_floor", "acceptance_collapse", "width", "no_tokens"]
+    detail: str
+    """What was seen, with its numbers."""
+
+
+class Remark(msgspec.Struct, frozen=True):
+    """A line that had to do with a class, and what became of it."""
+
+    class_: str = msgspec.field(name="class")
+    taken: bool
+    """Whether the line is evidence of this class; else `why` says why it is not."""
+    why: str
+    line: str
+    line_no: int | None
 
 
 class LogVerdict(msgspec.Struct, kw_only=True, frozen=True):
@@ -12,7 +33,7 @@ class LogVerdict(msgspec.Struct, kw_only=True, frozen=True):
     and is decided elsewhere.
     """
 
-    class_: str
+    class_: str = msgspec.field(name="class")
     """Catalogue id of the first cause, or `ok` (alive, nothing wrong), or `unknown` (no class fits)."""
     phase: str | None
     """Engine phase in which the first cause arose; for `ok` the phase reached. None: the text has none."""
@@ -44,3 +65,9 @@ class LogVerdict(msgspec.Struct, kw_only=True, frozen=True):
     """Lines of this service life that were read."""
     lost_lines: int
     """Lines known to be missing: suppressed, or not stored in a form that can be read."""
+    rows: int | None = None
+    """captured_bs x captured_width, where both are known."""
+    silent: tuple[Silence, ...] = ()
+    """What is wrong without an error line, whatever the class."""
+    remarks: tuple[Remark, ...] = ()
+    """Which lines decided and which were rejected and why; filled when asked for."""

@@ -42,7 +42,7 @@ def test_classify_for_people_and_as_json() -> None:
     assert "captured batch size: 64" in output
     code, output = treeline("classify", "--json", str(CORPUS / "port_in_use.log"))
     verdict = json.loads(output)
-    assert (code, verdict["class_"], verdict["phase"]) == (0, "port_in_use", "http")
+    assert (code, verdict["class"], verdict["phase"]) == (0, "port_in_use", "http")
 
 
 def test_classify_reads_standard_input_and_own_classes(tmp_path: Path) -> None:

@@ -39,7 +39,8 @@ def text(*messages: str, second: int = 0) -> list[str]:
     """Return a text journal; a message that begins with `systemd: ` or `kernel: ` is theirs."""
     lines = []
     for number, message in enumerate(messages):
-        stamp = f"2026-03-04T10:{(second + number) // 60:02d}:{(second + number) % 60:02d}+00:00"
+        minute, at = divmod(second + number, 60)
+        stamp = f"2026-03-04T{10 + minute // 60:02d}:{minute % 60:02d}:{at:02d}+00:00"
         who = "python3[4711]:"
         if message.startswith("systemd: "):
             who, message = "systemd[1]:", message.removeprefix("systemd: ")

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from logs import ARGS, CRASH, DIED, LOADED, SERVING, STARTED, decode, entry, systemd, text
 from treeline.signatures import classify_journal
-from treeline.signatures.journal import Journal
-from treeline.signatures.source import Thinned, clean
+from treeline.signatures.source import clean
 
 ILLEGAL = "torch.AcceleratorError: CUDA error: an illegal memory access was encountered"
 
@@ -37,7 +36,8 @@ def test_byte_arrays_are_read_and_cleaned() -> None:
         b"\rCapturing batches (bs=64 avail_mem=1 GB): 0%\rCapturing batches (bs=32 avail_mem=1 GB): 9%"
     )
     begin = "[2026-03-04 10:00:04 TP3] Capture target verify CUDA graph begin. num_tokens_per_req=17"
-    lines = [systemd(STARTED), entry(begin), entry(bar), entry(CRASH), entry(coloured), systemd(DIED[0])]
+    crash = CRASH.replace("TP0", "TP3")
+    lines = [systemd(STARTED), entry(begin), entry(bar), entry(crash), entry(coloured), systemd(DIED[0])]
     verdict = classify_journal(lines, alive=False)
     assert (verdict.class_, verdict.phase, verdict.captured_bs, verdict.rank) == (
         "illegal_address",
@@ -89,7 +89,7 @@ def test_the_rank_comes_from_another_line_of_the_process() -> None:
     assert classify_journal(lines, alive=False).rank == 5
 
 
-def test_a_thinned_journal_knows_its_line_numbers(tmp_path: Path) -> None:
+def test_line_numbers_in_a_busy_journal(tmp_path: Path) -> None:
     busy = [decode(4.5)] * 3000
     lines = text(f"systemd: {STARTED}", ARGS, *LOADED, *SERVING, *busy, CRASH, ILLEGAL, f"systemd: {DIED[0]}")
     path = tmp_path / "journal"
@@ -115,35 +115,38 @@ def test_json_that_is_no_journal_is_read_as_text() -> None:
     assert classify_journal(['{"error": "No space left on device"}'], alive=False).class_ == "disk_full"
 
 
-@settings(max_examples=200, deadline=None)
-@given(
-    st.lists(st.sampled_from([decode(1.0), "x", "", ARGS, decode(2.0) + "error"]), max_size=60),
-    st.integers(0, 59),
-)
-def test_thinning_keeps_every_other_line_and_its_number(lines: list[str], index: int) -> None:
-    lines = [*lines, "the end"]  # a newline at the very end would begin no line
-    full = "\n".join(lines).encode()
-    thinned = Thinned(full)
-    kept = [line for line in lines if "Decode batch" not in line or "error" in line]
-    assert thinned.data == "\n".join(kept).encode()
-    if index < len(kept):
-        offset = sum(len(line) + 1 for line in kept[:index])
-        number = thinned.line_number(offset)
-        assert lines[number - 1] == kept[index]
-        begin = thinned.full_offset(offset)
-        assert full[begin:].startswith(kept[index].encode())
-
-
 @given(st.text())
 def test_clean_text_has_no_control_characters(value: str) -> None:
     cleaned = clean(value).replace("\n", "")
     assert not any(ord(character) < 32 or 127 <= ord(character) < 160 for character in cleaned)
 
 
-def test_offsets_by_time_in_text_and_json() -> None:
-    journal = Journal("\n".join(text("a", "b", "c", "d")).encode())
-    first, last = journal.start_at, journal.offset_at(None)
-    assert first is not None
-    assert last == len(journal.data)
-    assert journal.data[journal.offset_at(first + 1_000_000) :].split(b"\n")[0].endswith(b" c")
-    assert journal.offset_at(first + 99_000_000) == len(journal.data)
+FORMS = {
+    "short": "Mar 04 10:00:00 gpu-1 python3[4711]: {}",
+    "short-full": "Wed 2026-03-04 10:00:00 UTC gpu-1 python3[4711]: {}",
+    "short-unix": "1772618400.000000 gpu-1 python3[4711]: {}",
+    "short-monotonic": "[  912.400000] gpu-1 python3[4711]: {}",
+    "cat": "{}",
+    "container": "2026-03-04T10:00:00.000000Z {}",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_other_forms_of_text(form: str) -> None:
+    def lines(*messages: str) -> list[str]:
+        own = FORMS[form].replace("python3[4711]", "systemd[1]")
+        return [
+            own.format(message[9:]) if message.startswith("systemd: ") else FORMS[form].format(message)
+            for message in messages
+        ]
+
+    first = lines(f"systemd: {STARTED}", ARGS, CRASH, "RuntimeError: CUDA error: misaligned address")
+    ended = lines(*(f"systemd: {message}" for message in DIED))
+    second = lines(f"systemd: {STARTED}", ARGS, *LOADED, *SERVING, CRASH, ILLEGAL)
+    verdict = classify_journal([*first, *ended, *second, *ended], alive=None)
+    place = (verdict.class_, verdict.phase, verdict.secondary, verdict.first_error_line_no)
+    assert place == ("illegal_address", "serving", (), 15)
+    usage = lines(f"systemd: {STARTED}", "launch_server.py: error: unrecognized arguments: --topk")
+    assert classify_journal([*usage, *ended], alive=None).class_ == "bad_args"
+    unknown = classify_journal([*lines(f"systemd: {STARTED}", ARGS), *ended], alive=None)
+    assert (unknown.class_, unknown.first_error) == ("unknown", DIED[0])

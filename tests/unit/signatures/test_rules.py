@@ -165,6 +165,8 @@ def test_an_alive_service_is_judged_by_what_kills_it() -> None:
         text(*begin, "[2026-03-04 10:01:00 TP0] caught: CUDA out of memory, retrying"), alive=True
     )
     assert (warned.class_, warned.secondary) == ("ok", ("torch_oom",))
+    went_on = [*begin, "[2026-03-04 10:01:00 TP0] caught: CUDA out of memory", decode(4.4), decode(4.5)]
+    assert classify_journal(text(*went_on), alive=True).secondary == ()
     zombie = classify_journal(text(*begin, CRASH, OOM), alive=True)
     assert zombie.class_ == "torch_oom"
     faulty = classify_journal(text(*begin, XID.format(number=48, pid=4711, name="python3")), alive=True)
