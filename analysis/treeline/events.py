@@ -16,23 +16,16 @@ from typing import Any, Literal
 import msgspec
 
 from treeline import jsonl
+from treeline.findings import BASIS_RECORD, BASIS_UNREACHABLE, UNKNOWN, Finding, censored, find
 from treeline.plain import clean, to_plain
 from treeline.records import utc_now
-from treeline.signatures import classify_text
 from treeline.store import StoreError, locked
 
 SCHEMA_VERSION = 1
 EVENTS = "events.jsonl"
 
-BASIS_RECORD = "verdict of the trial's record"
-BASIS_FIELDS = "fields of the task's result"
-BASIS_TEXT = "text of the task's result"
-BASIS_CENSORED = "no log: message only"
-
 _HIDDEN = "hidden (no_log)"
-_TEXT_FIELDS = ("msg", "stderr", "stdout", "module_stderr", "module_stdout", "exception", "reason")
 _STATE_FIELDS = ("outcome", "exec_main_code", "exec_main_status", "result", "rc")
-_TEXT_LIMIT = 256 * 1024
 _LINE_LIMIT = 300
 _LOCK_TIMEOUT_S = 10.0
 
@@ -63,11 +56,14 @@ class FailureEvent(msgspec.Struct, frozen=True, kw_only=True, rename={"class_": 
     """Whether the play goes on by ignore_errors or ignore_unreachable."""
     msg: str
     basis: str
-    """What class and phase rest on."""
+    """What class and phase rest on: the part of the result that decided, or the trial's record."""
     status: str | None = None
     """Status of the trial, where it is on record."""
     class_: str | None = None
+    """Class of the first cause, `unknown` where nothing in the result is known; None: not judged here."""
     phase: str | None = None
+    finding: Finding | None = None
+    """What was found in the result, in full; the record of a trial has its own."""
     trial_id: str | None = None
     item: str | None = None
     attempt: int | None = None
@@ -105,7 +101,9 @@ def describe(
 ) -> FailureEvent:
     """Return the event of a task result, classified by what the result itself says."""
     values = to_plain(result)
-    class_, phase, basis = _classify(values, place.action)
+    found, basis = find(values, place.action)
+    if kind == "unreachable" and not censored(values):
+        found, basis = None, BASIS_UNREACHABLE
     return FailureEvent(
         **to_plain(asdict(place)),
         event_id=event_id,
@@ -113,14 +111,15 @@ def describe(
         kind=kind,
         msg=_message(values),
         basis=basis,
-        class_=class_,
-        phase=phase,
+        class_=found.class_ if found else None,
+        phase=found.phase if found else None,
+        finding=None if found is None or found.class_ == UNKNOWN else found,
         trial_id=trial_id or _text(values, "trial_id"),
         item=_item(values),
         attempt=_count(values, "attempts"),
         attempts=_count(values, "retries"),
         async_job_id=async_job_id or _text(values, "ansible_job_id"),
-        fields={} if _censored(values) else {name: values[name] for name in _STATE_FIELDS if name in values},
+        fields={} if censored(values) else {name: values[name] for name in _STATE_FIELDS if name in values},
     )
 
 
@@ -145,7 +144,10 @@ def render(event: FailureEvent) -> str:
     words = [f"treeline: {event.host}: {_what(event)}"]
     if event.phase:
         words.append(f"in {event.phase}")
-    words.append(f"({'handler' if event.handler else 'task'} '{event.task}'{_after(event)}):")
+    kind = "handler" if event.handler else "task"
+    # That a host did not answer is basis enough, and said already.
+    basis = "" if event.basis == BASIS_UNREACHABLE else f"; basis: {event.basis}"
+    words.append(f"({kind} '{event.task}'{_after(event)}{basis}):")
     line = " ".join([*words, event.msg or "no message"])
     line = " ".join(clean(line, 4 * _LINE_LIMIT).split())
     return line if len(line) <= _LINE_LIMIT else line[: _LINE_LIMIT - 1] + "…"
@@ -158,6 +160,8 @@ def _what(event: FailureEvent) -> str:
         what = f"retry {event.attempt} of {event.attempts - 1}"
     if event.kind == "item_failed" and event.item:
         what = f"item {event.item} failed"
+    if event.class_ == UNKNOWN:
+        return f"{what}, cause unknown"
     return f"{what} {event.class_}" if event.class_ and event.class_ != event.status else what
 
 
@@ -167,39 +171,15 @@ def _after(event: FailureEvent) -> str:
     return ", rescued" if event.rescued else ""
 
 
-def _classify(values: dict[str, Any], action: str) -> tuple[str | None, str | None, str]:
-    if _censored(values):
-        return None, None, BASIS_CENSORED
-    if action.rpartition(".")[2].startswith("treeline_") and "outcome" in values:
-        return None, None, BASIS_FIELDS
-    text = _all_text(values)
-    verdict = classify_text(text) if text else None
-    if verdict is None or verdict.class_ in ("unknown", "ok"):
-        return None, None, f"{BASIS_TEXT}: no known class"
-    return verdict.class_, verdict.phase, BASIS_TEXT
-
-
-def _censored(values: Mapping[str, Any]) -> bool:
-    return "censored" in values or bool(values.get("_ansible_no_log"))
-
-
-def _all_text(values: Mapping[str, Any]) -> str:
-    parts = [values[name] for name in _TEXT_FIELDS if isinstance(values.get(name), str)]
-    for item in values.get("results") or []:
-        if isinstance(item, Mapping) and not _censored(item):
-            parts += [item[name] for name in _TEXT_FIELDS if isinstance(item.get(name), str)]
-    return "\n".join(part[-_TEXT_LIMIT:] for part in parts)
-
-
 def _message(values: Mapping[str, Any]) -> str:
-    if _censored(values):
+    if censored(values):
         return _HIDDEN
     said = values.get("msg") or values.get("reason") or values.get("stderr") or values.get("stdout")
     return clean("" if said is None else said)
 
 
 def _item(values: Mapping[str, Any]) -> str | None:
-    if _censored(values):
+    if censored(values):
         return None
     label = values.get("_ansible_item_label", values.get(str(values.get("ansible_loop_var") or "item")))
     return None if label is None else clean(label, 200)

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from treeline.events import (
     EVENTS,
     EventIds,
@@ -21,15 +23,23 @@ from treeline.events import (
     render,
     revise,
 )
+from treeline.findings import UNKNOWN, in_journal, journal_of
+from treeline.junit_cases import Cases, suite_of
+from treeline.plain import to_plain
+
+_SAYS_WHAT_WAS_FOUND = ("ansible.builtin.fail", "ansible.builtin.assert", "fail", "assert")
+"""Actions that only say what an earlier task found: the journal that this task returned explains them."""
 
 
 class Capture:
     """Takes task results in the order in which they arrive and keeps the log of failures."""
 
-    def __init__(self, log: EventLog, say: Callable[[str], None]) -> None:
-        """Write to `log`; `say` prints one line for the user."""
+    def __init__(self, log: EventLog, say: Callable[[str], None], cases: Cases | None = None) -> None:
+        """Write to `log`; `say` prints one line for the user; `cases` is filled for a JUnit file."""
         self.log = log
         self._say = say
+        self._cases = cases
+        self._journals: dict[str, tuple[str, list[bytes]]] = {}
         self._ids = EventIds()
         self._trials: dict[str, str] = {}
         self._open: dict[str, list[FailureEvent]] = {}
@@ -47,7 +57,10 @@ class Capture:
             trial_id=trial_id,
             async_job_id=self._async_jobs.pop((place.host, task_id), None),
         )
+        event = self._explained(event)
         self.log.add(event)
+        if self._cases is not None:
+            self._cases.failure(event, task_id)
         if _name(place.action) == "treeline_record":
             self._release(place.host)
         elif trial_id is not None and kind in ("failed", "unreachable"):
@@ -63,16 +76,31 @@ class Capture:
         if job_id:
             self._async_jobs[(host, task_id)] = str(job_id)
 
-    def success(self, action: str, host: str, result: Mapping[str, Any]) -> None:
-        """Take a good result: those of the sweep's own actions say where events go and what a trial was."""
+    def begin(self, host: str, task_id: str, place: Place) -> None:
+        """Take a task that starts on a host."""
+        if self._cases is not None:
+            self._cases.task_begins(host, task_id, suite_of(place.playbook, place.play), place.task)
+
+    def end(self, host: str, task_id: str, *, skipped: bool = False) -> None:
+        """Take a task that ended well on a host, or was skipped."""
+        if self._cases is not None:
+            self._cases.task_ends(host, task_id, skipped=skipped)
+
+    def success(self, action: str, host: str, result: Mapping[str, Any], place: Place | None = None) -> None:
+        """Take a good result: those of our own actions say where events go, what a trial was, what is ill."""
         name = _name(action)
         if name == "treeline_sweep" and result.get("sweep_dir"):
             self.log.settle(Path(str(result["sweep_dir"])) / EVENTS)
         elif name == "treeline_claim":
             self._release(host)
-            self._trials.pop(host, None)
+            self._trial_ends(host, None)
             if result.get("state") == "item" and result.get("trial_id"):
                 self._trials[host] = str(result["trial_id"])
+                if self._cases is not None and place is not None:
+                    suite = suite_of(place.playbook, place.play)
+                    self._cases.trial_begins(host, self._trials[host], suite)
+        elif name == "treeline_health":
+            self._remember(host, result, place.task if place else name)
         elif name == "treeline_record" and isinstance(result.get("record"), Mapping):
             self._conclude(host, result["record"])
 
@@ -82,9 +110,15 @@ class Capture:
             self._release(host)
         if self.log.waiting or self.log.path is not None:
             self.log.settle(default)
-        if not self.log.lost:
-            return []
-        return [f"treeline: {self.log.lost} failure events could not be written: {self.log.problem}"]
+        said = []
+        if self.log.lost:
+            said.append(f"treeline: {self.log.lost} failure events could not be written: {self.log.problem}")
+        if self._cases is not None:
+            try:
+                self._cases.write()
+            except (OSError, ImportError) as error:
+                said.append(f"treeline: the JUnit file {self._cases.path} was not written: {error}")
+        return said
 
     def _conclude(self, host: str, record: Mapping[str, Any]) -> None:
         for event in self._open.pop(host, []):
@@ -94,7 +128,36 @@ class Capture:
             revised = revise(event, record, self._ids.next())
             self.log.add(revised)
             self._say(render(revised))
-        self._trials.pop(host, None)
+        self._trial_ends(host, record)
+
+    def _trial_ends(self, host: str, record: Mapping[str, Any] | None) -> None:
+        if self._trials.pop(host, None) is not None and self._cases is not None:
+            self._cases.trial_ends(host, record)
+
+    def _remember(self, host: str, result: Mapping[str, Any], task: str) -> None:
+        """Keep the journal of a service found ill, for the task that will say so; a good one clears it."""
+        lines = None if result.get("healthy", True) else journal_of(to_plain(result))
+        if lines is None:
+            self._journals.pop(host, None)
+        else:
+            self._journals[host] = (task, lines)
+
+    def _explained(self, event: FailureEvent) -> FailureEvent:
+        """Give an event without a known class that of the journal which an earlier task returned."""
+        ours = _name(event.action).startswith("treeline_")
+        if event.class_ != UNKNOWN or not (ours or event.action in _SAYS_WHAT_WAS_FOUND):
+            return event
+        task, lines = self._journals.get(event.host, ("", []))
+        found = in_journal(lines) if lines else None
+        if found is None:
+            return event
+        return msgspec.structs.replace(
+            event,
+            class_=found.class_,
+            phase=found.phase,
+            finding=found,
+            basis=f"journal lines that task '{task}' returned",
+        )
 
     def _release(self, host: str) -> None:
         """Print the events of a trial that never got a record."""

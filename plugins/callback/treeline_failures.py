@@ -11,11 +11,12 @@ from ansible.release import __version__
 DOCUMENTATION = r"""
 name: treeline_failures
 type: notification
-short_description: Keep every failed, unreachable and retried task as data
+short_description: Keep every failed, unreachable and retried task as data, with its cause
 description:
   - Writes one JSON line for each failed, unreachable or retried task, each failed loop item and each failed
-    handler to a file of events, and prints one readable line with the class and the phase of the failure
-    where they are known.
+    handler of any playbook or ad hoc command to a file of events, and prints one readable line with the class
+    and the phase of the failure where they are known, and what they rest on (journal lines in the result,
+    stderr, the task's message, the record of the trial, ...).
   - While a sweep runs, the file is C(events.jsonl) in the folder of the sweep; events from before the sweep
     was opened are put there too. Without a sweep it is C(results/events.jsonl) in the repository (for a
     playbook from elsewhere, beside that), or C(events.jsonl) in C(treeline_results_dir) when that is given
@@ -25,6 +26,7 @@ description:
 requirements:
   - enabling in the configuration (C(callbacks_enabled))
   - the C(treeline) package in the Python of ansible-playbook
+  - junitparser there, for C(junit_file)
 options:
   events_file:
     description: File to append to, in place of the above.
@@ -43,6 +45,19 @@ options:
         key: quiet
     env:
       - name: TREELINE_FAILURES_QUIET
+  junit_file:
+    description:
+      - JUnit XML file to write at the end of the run, replaced if it exists. Nothing is written without it.
+      - One case a host and task, or a host and trial, in one suite a play. A failed case has the class as its
+        type, and class, phase, basis and first error line in its text. Unreachable hosts and trials that the
+        node spoiled are errors; failures that were ignored or rescued only stand in the output of the case.
+      - A run that is interrupted writes no file.
+    type: path
+    ini:
+      - section: callback_treeline_failures
+        key: junit_file
+    env:
+      - name: TREELINE_JUNIT_FILE
 author: [Treeline]
 """
 
@@ -64,6 +79,7 @@ class CallbackModule(CallbackBase):
         super().__init__(*args, **kwargs)
         self._capture: Any = None
         self._quiet = False
+        self._wants_all = False
         self._errors = 0
         self._playbook = ""
         self._play = ""
@@ -76,19 +92,23 @@ class CallbackModule(CallbackBase):
         try:
             from treeline.events import EventLog
             from treeline.failures import Capture
+            from treeline.junit_cases import Cases
         except ImportError as error:
             self._display.warning(
                 f"treeline_failures: failures are not recorded: treeline cannot be imported ({error})"
             )
             return
-        file = self.get_option("events_file")
-        self._capture = Capture(EventLog(Path(file) if file else None), self._say)
+        file, junit = self.get_option("events_file"), self.get_option("junit_file")
+        self._wants_all = bool(junit)
+        cases = Cases(Path(junit)) if junit else None
+        self._capture = Capture(EventLog(Path(file) if file else None), self._say, cases)
 
     # --- where we are ----------------------------------------------------------------------------------
 
     def v2_playbook_on_start(self, playbook: Any) -> None:
         """Remember the playbook, and where events go when there is no sweep."""
-        self._playbook = Path(playbook._file_name).name
+        name = Path(playbook._file_name).name
+        self._playbook = "ad hoc" if name.startswith("__") else name
         folder = Path(playbook._basedir).resolve()
         self._default = (REPOSITORY if folder.is_relative_to(REPOSITORY) else folder) / "results"
 
@@ -101,6 +121,20 @@ class CallbackModule(CallbackBase):
             self._default = Path(given)
 
     # --- what happened ---------------------------------------------------------------------------------
+
+    def v2_runner_on_start(self, host: Any, task: Any) -> None:
+        """Take a task that starts on a host, where every task is of interest."""
+        if self._capture is None or not self._wants_all:
+            return
+        with _Counted(self):
+            name = str(host.get_name())
+            self._capture.begin(name, str(task._uuid), self._place(task, name))
+
+    def v2_runner_on_skipped(self, result: Any) -> None:
+        """Take a task that was skipped, where every task is of interest."""
+        if self._capture is not None and self._wants_all:
+            with _Counted(self):
+                self._capture.end(_host(result), str(_task(result)._uuid), skipped=True)
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool | None = False) -> None:
         """Take a task or a handler that failed for good."""
@@ -129,12 +163,16 @@ class CallbackModule(CallbackBase):
             self._capture.async_timeout(_host(result), str(_task(result)._uuid), job)
 
     def v2_runner_on_ok(self, result: Any) -> None:
-        """Take the results of the sweep's own actions: they tell the folder, the trial and its verdict."""
-        action = str(_task(result).action)
-        if self._capture is None or not action.rpartition(".")[2].startswith("treeline_"):
+        """Take the results of our own actions: they tell the folder, the trial, its verdict, what is ill."""
+        if self._capture is None:
             return
+        task, host = _task(result), _host(result)
+        action = str(task.action)
         with _Counted(self):
-            self._capture.success(action, _host(result), _values(result))
+            if action.rpartition(".")[2].startswith("treeline_"):
+                self._capture.success(action, host, _values(result), self._place(task, host))
+            if self._wants_all:
+                self._capture.end(host, str(task._uuid))
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
         """Write what waits, and say what was lost."""
@@ -150,23 +188,30 @@ class CallbackModule(CallbackBase):
         if self._capture is None:
             return
         with _Counted(self):
-            from treeline.events import Place
-
             task = _task(result)
-            handler = type(task).__name__ == "Handler"
-            place = Place(
-                playbook=self._playbook,
-                play=self._play,
-                task=str(getattr(result, "task_name", None) or task.get_name()).strip(),
-                task_path=str(task.get_path() or ""),
-                action=str(task.action),
-                host=_host(result),
-                handler=handler,
-                rescued=_is_rescued(task) if kind == "failed" and not handler else None if handler else False,
-                ignored=ignored,
-            )
+            handler = _is_handler(task)
+            rescued = _is_rescued(task) if kind == "failed" and not handler else None if handler else False
+            name = getattr(result, "task_name", None)
+            place = self._place(task, _host(result), name, rescued=rescued, ignored=ignored)
             taken = _values(result) if values is None else values
             self._capture.failure(kind, place, taken, task_id=str(task._uuid))
+
+    def _place(
+        self, task: Any, host: str, name: Any = None, *, rescued: bool | None = False, ignored: bool = False
+    ) -> Any:
+        from treeline.events import Place
+
+        return Place(
+            playbook=self._playbook,
+            play=self._play,
+            task=str(name or task.get_name()).strip(),
+            task_path=str(task.get_path() or ""),
+            action=str(task.action),
+            host=host,
+            handler=_is_handler(task),
+            rescued=rescued,
+            ignored=ignored,
+        )
 
     def _say(self, line: str) -> None:
         if not self._quiet:
@@ -200,6 +245,10 @@ def _host(result: Any) -> str:
 
 def _values(result: Any) -> Any:
     return result.result if hasattr(result, "result") else result._result
+
+
+def _is_handler(task: Any) -> bool:
+    return type(task).__name__ == "Handler"
 
 
 def _is_rescued(task: Any) -> bool:

@@ -17,9 +17,9 @@ def test_text_of_a_result_is_classified_and_said_so() -> None:
     event = describe(
         "failed", COPY, {"msg": "non-zero", "stderr": "OSError: No space left on device"}, event_id="1"
     )
-    assert (event.class_, event.basis) == ("disk_full", "text of the task's result")
+    assert (event.class_, event.basis) == ("disk_full", "stderr")
     event = describe("failed", COPY, {"msg": "Permission denied"}, event_id="1")
-    assert (event.class_, event.basis) == (None, "text of the task's result: no known class")
+    assert (event.class_, event.basis) == ("unknown", "no known class in task message")
 
 
 def test_fields_of_our_own_modules_are_not_guessed_at() -> None:
@@ -31,7 +31,7 @@ def test_fields_of_our_own_modules_are_not_guessed_at() -> None:
     }
     event = describe("failed", PLACE, result, event_id="1")
     assert event.class_ is None
-    assert event.basis == "fields of the task's result"
+    assert event.basis == "fields of the result"
     assert event.fields == {"outcome": "died", "exec_main_status": 9}
 
 
@@ -40,7 +40,7 @@ def test_a_censored_result_shows_nothing() -> None:
     event = describe("item_failed", COPY, result, event_id="1")
     assert (event.msg, event.basis, event.fields, event.item) == (
         "hidden (no_log)",
-        "no log: message only",
+        "hidden by no_log",
         {},
         None,
     )
@@ -51,7 +51,8 @@ def test_a_rendered_line_is_one_line_without_control_characters() -> None:
         "failed", COPY, {"msg": "first\nsecond \x1b[31mred\x1b[0m \x07" + "x" * 900}, event_id="1"
     )
     line = render(event)
-    assert line.startswith("treeline: lab1: failed (task 'Copy the unit'): first second red x")
+    assert line.startswith("treeline: lab1: failed, cause unknown (task 'Copy the unit'; basis: ")
+    assert "no known class in task message): first second red x" in line
     assert line.isprintable()
     assert len(line) <= 300
 
@@ -66,9 +67,10 @@ def test_an_event_takes_its_class_from_the_record() -> None:
     }
     revised = revise(event, record, "2")
     assert render(revised) == (
-        "treeline: lab1: crash illegal_address in graph_capture (task 'Wait until it serves'): RuntimeError"
+        "treeline: lab1: crash illegal_address in graph_capture (task 'Wait until it serves';"
+        " basis: record of the trial): RuntimeError"
     )
-    assert (revised.revises, revised.basis) == ("1", "verdict of the trial's record")
+    assert (revised.revises, revised.basis) == ("1", "record of the trial")
 
 
 def test_a_file_gives_each_failure_once_in_its_latest_form(tmp_path: Path) -> None:
