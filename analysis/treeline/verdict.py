@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from treeline import node_facts
 from treeline.gates import STATUS_OF_GATE, LogFacts, describe_mismatches
 from treeline.keys import RestartKey
 from treeline.plain import clean
@@ -76,12 +77,17 @@ class _Finding:
     step: Step | None
     message: str = ""
     phase: str | None = None
+    kind: Kind | None = None
 
 
 def decide(facts: TrialFacts) -> Verdict:
     """The verdict on one trial, by the order of precedence of the statuses."""
     finding = (
-        _node_failure(facts) or _not_the_engines_fault(facts) or _engine_end(facts) or _gates(facts.gates)
+        _node_failure(facts)
+        or _gpu_failure(facts)
+        or _not_the_engines_fault(facts)
+        or _engine_end(facts)
+        or _gates(facts.gates)
     )
     if finding.status == "crash" and facts.log is not None and facts.log.class_ in REJECTED_CLASSES:
         finding = _Finding("rejected", finding.step, finding.message, finding.phase)
@@ -95,6 +101,16 @@ def _node_failure(facts: TrialFacts) -> _Finding | None:
     return _Finding("void", end.step if end else "evidence", facts.log.first_error or "", facts.log.phase)
 
 
+def _gpu_failure(facts: TrialFacts) -> _Finding | None:
+    """Error counters that grew, or a GPU that was lost, while the trial ran: no log line is needed."""
+    looks = facts.steps.evidence.get("gpu", dict) or {}
+    fault = node_facts.node_fault(looks.get("before"), looks.get("after"))
+    if fault is None:
+        return None
+    end = _engine_end(facts)
+    return _Finding("void", end.step if end else "evidence", fault, kind="node")
+
+
 def _not_the_engines_fault(facts: TrialFacts) -> _Finding | None:
     steps = facts.steps
     for name, result in steps.each():
@@ -106,7 +122,7 @@ def _not_the_engines_fault(facts: TrialFacts) -> _Finding | None:
         return _Finding("void", "preflight", steps.begin.message or "the trial did not begin")
     if steps.configure.failed:
         return _Finding("void", "configure", steps.configure.message)
-    return _nothing_started(steps) or _preempted(steps)
+    return _nothing_started(steps) or _preempted(steps) or _crowded(steps)
 
 
 def _preempted(steps: Steps) -> _Finding | None:
@@ -121,6 +137,12 @@ def _preempted(steps: Steps) -> _Finding | None:
     if steps.evidence.get("stopped_by_others", bool):
         return _Finding("void", where, "preempted: somebody stopped the trial unit")
     return None
+
+
+def _crowded(steps: Steps) -> _Finding | None:
+    """Somebody else held GPU memory beside the trial: neither its death nor its figures say anything."""
+    beside = node_facts.intruders((steps.evidence.get("gpu", dict) or {}).get("after"))
+    return _Finding("void", "evidence", beside) if beside else None
 
 
 def _nothing_started(steps: Steps) -> _Finding | None:
@@ -206,7 +228,7 @@ def _describe(gate: Gate) -> str:
 def _complete(facts: TrialFacts, finding: _Finding) -> Verdict:
     """Add what the log knows to how the trial ended."""
     log, status = facts.log, finding.status
-    kind = _kind(status, log)
+    kind = finding.kind or _kind(status, log)
     class_ = _class(status, log)
     by_log = log if log is not None and class_ not in (None, *_NO_CAUSE) and class_ == log.class_ else None
     phase = _phase(finding, log)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from treeline_lab import inventory, network, requirements, rootfs, state
+from treeline_lab import fault_commands, inventory, network, requirements, rootfs, router, state
 from treeline_lab.errors import LabError
 from treeline_lab.lab import UP_TIMEOUT_S, Lab, UpResult
 
@@ -190,6 +190,21 @@ def write_inventory(lab: Lab, path: Path) -> None:
     click.echo(lab.write_inventory(path, hosts))
 
 
+@main.command(name="router")
+@click.argument("host", metavar="NAME=ADDRESS")
+@click.option("--timeout", default=UP_TIMEOUT_S, show_default=True, help="Seconds to wait for the host.")
+@click.pass_obj
+def boot_router(lab: Lab, host: str, timeout: float) -> None:
+    """Boot a host with a real SGLang router on it and print the router's address.
+
+    The package (extra `router`) is installed once into the lab's cache and bound read-only into the host.
+    Workers are put on its list by the role sglang_router_worker.
+    """
+    requirements.check()
+    ((name, address),) = _wanted((host,), None).items()
+    click.echo(router.up(lab, name, address, timeout))
+
+
 @main.command(name="rootfs")
 @click.pass_obj
 def build_rootfs(lab: Lab) -> None:
@@ -215,6 +230,10 @@ def show_requirements(lab: Lab, install: bool) -> None:
     click.echo("this machine can run lab hosts")
     for note in requirements.notes():
         click.echo(f"note: {note}")
+
+
+for each in fault_commands.COMMANDS:
+    main.add_command(each)
 
 
 if __name__ == "__main__":

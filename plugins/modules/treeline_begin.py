@@ -1,14 +1,18 @@
 #!/usr/bin/python
-"""Mark the start of a trial on its host."""
+"""Make a host ready for a trial and mark its start."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: treeline_begin
-short_description: Note where a host stands just before a trial is started
+short_description: Make a host ready for a trial and note where it stands
 description:
   - Renews the lease and returns the marks that later tell this trial's traces from older ones.
-  - Fails when the found services are not on record, or when the lease has expired and they were restored.
+  - Stops the trial before, and ends what it or a found service that is down left behind on the GPUs, by that
+    unit's control group. The processes of a found service that runs are left; systemd stops them when the
+    trial starts.
+  - Fails when anybody else holds GPU memory (named), when a GPU needs a reset, when the found services are
+    not on record, or when the lease has expired and they were restored.
 options:
   trial_unit:
     description: The unit that trials run as.
@@ -22,6 +26,16 @@ options:
     description: Units that serve production; given, the snapshot must cover exactly these.
     type: list
     elements: str
+  gpu_query:
+    description: The GPU query tool, a name or path; C(none) looks at no GPU. A host without it has none.
+    type: str
+    default: nvidia-smi
+  kernel_log:
+    description:
+      - Where kernel lines come from, C(journal), C(none), or the path of a file that stands in. A failure of
+        a GPU that it reported since the trial before keeps the next one from starting.
+    type: str
+    default: journal
   lease:
     description: The lease, as C(seconds) and C(holder); not given, none is looked after.
     type: dict
@@ -60,6 +74,24 @@ found:
   description: The found units and their states now.
   returned: success
   type: list
+gpus:
+  description: What the GPUs said of themselves just before the start, one mapping each.
+  returned: success
+  type: list
+holders:
+  description:
+    - Processes that hold GPU memory, with C(pid), C(command), C(unit), C(cgroup), C(memory_mib), C(gpus) and
+      C(place), which is C(found), C(trial), C(orphan), C(foreign) or C(gone).
+  returned: always
+  type: list
+orphans_ended:
+  description: Those that were left behind and ended.
+  returned: always
+  type: list
+notes:
+  description: What could not be told, and memory that is in use without a process.
+  returned: success
+  type: list
 awake_again:
   description: Dependents and triggers stopped for the sweep that run again; they may preempt the trial.
   returned: success
@@ -67,7 +99,7 @@ awake_again:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.treeline_target import begin, files, lease, snapshot, systemd, units
+from ansible.module_utils.treeline_target import begin, files, gpu_empty, lease, snapshot, systemd, units
 
 ERRORS = (
     begin.BeginError,
@@ -85,6 +117,8 @@ def main() -> None:
             "trial_unit": {"type": "str", "required": True},
             "trial_id": {"type": "str", "required": True},
             "found_units": {"type": "list", "elements": "str"},
+            "gpu_query": {"type": "str", "default": "nvidia-smi"},
+            "kernel_log": {"type": "str", "default": "journal"},
             "lease": {"type": "dict"},
         },
     )
@@ -95,10 +129,19 @@ def main() -> None:
             given["trial_id"],
             given["lease"],
             [units.full_name(name) for name in given["found_units"] or ()],
+            given["gpu_query"],
+            given["kernel_log"],
+        )
+    except gpu_empty.NotEmptyError as error:
+        module.fail_json(
+            msg=str(error),
+            lease_lost=False,
+            holders=[holder.as_dict() for holder in error.holders],
+            orphans_ended=[holder.as_dict() for holder in error.ended],
         )
     except ERRORS as error:
         module.fail_json(msg=str(error), lease_lost=isinstance(error, lease.LeaseLostError))
-    module.exit_json(changed=False, **marks)
+    module.exit_json(changed=bool(marks["orphans_ended"]), **marks)
 
 
 if __name__ == "__main__":

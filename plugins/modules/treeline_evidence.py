@@ -7,8 +7,8 @@ DOCUMENTATION = r"""
 module: treeline_evidence
 short_description: Collect the evidence of a trial
 description:
-  - Writes the journal of the trial's service life, kernel lines of its time, the unit, the service's account
-    of itself and the records of single requests into one archive.
+  - Writes the journal of the trial's service life, kernel lines of its time, the GPUs before and after it,
+    the unit, the service's account of itself, the records of single requests and telemetry into one archive.
   - Says how the unit ended, whether a found unit preempted it, whether somebody stopped it, and how many
     lines of the journal are known to be lost.
   - Leaves the trial unit as it is.
@@ -49,6 +49,10 @@ options:
     description: Where kernel lines come from, C(journal), C(none), or the path of a file that stands in.
     type: str
     default: journal
+  gpu_query:
+    description: The GPU query tool, a name or path; C(none) looks at no GPU.
+    type: str
+    default: nvidia-smi
   server_info:
     description: The service's account of itself, as M(treeline_ready) returned it.
     type: dict
@@ -102,6 +106,10 @@ lost_lines:
   description: How many lines of the journal are known to be missing; an unknown number counts as one.
   returned: success
   type: int
+gpu:
+  description: What stands in C(gpu.json), as C(tool), C(before) and C(after).
+  returned: success
+  type: dict
 notes:
   description: What could not be had, and what was lost.
   returned: success
@@ -131,6 +139,7 @@ def main() -> None:
             "cursor": {"type": "str"},
             "found_units": {"type": "list", "elements": "str", "default": []},
             "kernel_log": {"type": "str", "default": "journal"},
+            "gpu_query": {"type": "str", "default": "nvidia-smi"},
             "server_info": {"type": "dict", "default": {}},
             "out_dir": {"type": "path", "required": True},
             "lease": {"type": "dict"},
@@ -152,6 +161,7 @@ def main() -> None:
                 since_monotonic=given["since_monotonic"],
                 found_units=[units.full_name(name) for name in given["found_units"]],
                 kernel_log=given["kernel_log"],
+                gpu_query=given["gpu_query"],
                 server_info=given["server_info"],
             )
         )

@@ -55,6 +55,10 @@ options:
   controller:
     description: Who asks (C(host)); another controller's live lease is a problem then.
     type: dict
+  gpu_query:
+    description: The GPU query tool, a name or path; C(none) looks at no GPU.
+    type: str
+    default: nvidia-smi
   lease_s:
     description:
       - Seconds of the lease that the sweep will arm; a found unit that may take as long to stop is a problem.
@@ -100,6 +104,18 @@ hardware_class_hint:
   description: GPU models and counts, or C(cpu).
   returned: success
   type: str
+gpu_tool:
+  description: Path of the GPU query tool, empty where there is none.
+  returned: success
+  type: str
+gpu_state:
+  description: What each GPU said of itself; clocks, power, memory, error counters and flags.
+  returned: success
+  type: list
+gpu_holders:
+  description: Processes that hold GPU memory, as M(treeline_begin) returns them.
+  returned: success
+  type: list
 engine_build:
   description: The engine's package and version.
   returned: success
@@ -135,6 +151,7 @@ def main() -> None:
             "api_key_file": {"type": "path", "no_log": False},
             "controller": {"type": "dict"},
             "lease_s": {"type": "int"},
+            "gpu_query": {"type": "str", "default": "nvidia-smi"},
         },
         supports_check_mode=True,
     )

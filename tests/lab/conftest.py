@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from found_host import BINDS, FoundHost
+from found_scenes import ADDRESS, ALL
 from treeline_lab import Lab, state
 
 MakeLab = Callable[..., Lab]
@@ -36,3 +38,20 @@ def make_lab() -> Iterator[MakeLab]:
     yield make
     for lab in made:
         lab.down()
+
+
+@pytest.fixture(scope="module")
+def lab(request: pytest.FixtureRequest, make_lab: MakeLab) -> Lab:
+    """A lab of the test module's own with one host for found services; a module may bring another."""
+    word = request.module.__name__.removeprefix("test_").replace("_", "-")
+    made = make_lab(word)
+    made.up({"found1": ADDRESS}, binds=BINDS)
+    return made
+
+
+@pytest.fixture
+def host(lab: Lab) -> FoundHost:
+    """Its host, without the units of an earlier test."""
+    host = FoundHost(lab, "found1")
+    host.clean(ALL)
+    return host

@@ -8,9 +8,23 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
-from treeline_target import begin, bringup, lease, preflight, restore, systemd, takeover, units
+from treeline_target import (
+    begin,
+    bringup,
+    clock,
+    evidence,
+    lease,
+    preflight,
+    restore,
+    systemd,
+    takeover,
+    telemetry,
+    telemetry_sampler,
+    units,
+)
 
 
 def _take(**given: Any) -> Any:
@@ -27,7 +41,25 @@ def _restore(**given: Any) -> Any:
 
 
 def _begin(**given: Any) -> Any:
-    return begin.begin(given["trial_unit"], "trial-1", given.get("lease"))
+    return begin.begin(
+        given["trial_unit"],
+        given.get("trial_id", "trial-1"),
+        given.get("lease"),
+        gpu_query=given.get("gpu_query", "none"),
+        kernel=given.get("kernel", "none"),
+    )
+
+
+def _evidence(**given: Any) -> Any:
+    return evidence.collect(evidence.Spec(**given))
+
+
+def _sample(**given: Any) -> Any:
+    started = clock.monotonic()
+    with telemetry_sampler.Sampler(given["gpu_query"], Path(given["path"])) as sampler:
+        time.sleep(given["for_s"])
+    recording = sampler.stop()
+    return telemetry.summarise(recording, started + 1, clock.monotonic(), given["tokens"])
 
 
 def _rearm(**given: Any) -> Any:
@@ -64,6 +96,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "give_back": _give_back,
     "restore": _restore,
     "begin": _begin,
+    "evidence": _evidence,
+    "sample": _sample,
     "rearm": _rearm,
     "keep": _keep,
     "preflight": _preflight,

@@ -7,11 +7,10 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from found_host import BINDS, HOLDER, REPOSITORY, STAND_IN, TRIAL, FoundHost, TargetError
+from found_host import HOLDER, REPOSITORY, STAND_IN, TRIAL, FoundHost, TargetError
 from found_scenes import (
     ADDRESS,
     ALL,
@@ -24,25 +23,8 @@ from found_scenes import (
     take,
     write_engine,
 )
-from treeline_lab import Lab
 
 pytestmark = pytest.mark.lab
-
-
-@pytest.fixture(scope="module")
-def lab(make_lab: Callable[[str], Lab]) -> Lab:
-    """A lab of our own."""
-    lab = make_lab("found")
-    lab.up({"found1": ADDRESS}, binds=BINDS)
-    return lab
-
-
-@pytest.fixture
-def host(lab: Lab) -> FoundHost:
-    """Its host, clean."""
-    host = FoundHost(lab, "found1")
-    host.clean(ALL)
-    return host
 
 
 def test_every_unit_is_as_found_after_a_sweep(host: FoundHost) -> None:

@@ -6,30 +6,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 
 import pytest
-from found_host import BINDS, HOLDER, REPOSITORY, STAND_IN, TRIAL, FoundHost
-from found_scenes import ADDRESS, ALL, running_engine, take
+from found_host import HOLDER, REPOSITORY, STAND_IN, TRIAL, FoundHost
+from found_scenes import ALL, running_engine, take
 from treeline_lab import Lab
 
 pytestmark = pytest.mark.lab
-
-
-@pytest.fixture(scope="module")
-def lab(make_lab: Callable[[str], Lab]) -> Lab:
-    """A lab of our own."""
-    lab = make_lab("preflight")
-    lab.up({"found1": ADDRESS}, binds=BINDS)
-    return lab
-
-
-@pytest.fixture
-def host(lab: Lab) -> FoundHost:
-    """Its host, clean."""
-    host = FoundHost(lab, "found1")
-    host.clean(ALL)
-    return host
 
 
 def test_preflight_reports_everything_at_once(host: FoundHost) -> None:

@@ -224,6 +224,7 @@ def test_a_load_is_measured_and_its_evidence_is_whole(host: TrialHost) -> None:
     assert evidence["end"]["inactive_enter_monotonic"] is None
     assert sorted(path.name for path in folder.iterdir()) == [
         "evidence.json",
+        "gpu.json",
         "journal.jsonl.gz",
         "kernel.jsonl.gz",
         "requests.ndjson.gz",

@@ -1,5 +1,6 @@
-"""Everything that a trial left behind, in one archive: journal, kernel lines, unit, server info, requests.
- The trial unit is left as it is. What cannot be had is noted, not fatal: the verdict is made from what there
+"""Everything that a trial left behind, in one archive: journal, kernel lines, GPUs, unit, requests, ...
+
+The trial unit is left as it is. What cannot be had is noted, not fatal: the verdict is made from what there
 is.
 """
 
@@ -16,7 +17,18 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Iterator, Mapping, Optional, Sequence
 
-from . import clock, journal, kernel_log, load_records, proof, systemd, unitwatch
+from . import (
+    clock,
+    gpu_evidence,
+    gpu_tool,
+    journal,
+    kernel_log,
+    load_records,
+    proof,
+    systemd,
+    telemetry,
+    unitwatch,
+)
 from .files import make_folder
 
 JOURNAL_TIMEOUT_S = 120.0
@@ -41,6 +53,7 @@ class Spec:
     since_monotonic: Optional[float] = None
     found_units: Sequence[str] = ()
     kernel_log: str = "journal"
+    gpu_query: str = gpu_tool.NONE
     server_info: Mapping[str, Any] = field(default_factory=dict)
     head_bytes: int = HEAD_BYTES
     tail_bytes: int = TAIL_BYTES
@@ -72,13 +85,18 @@ def collect(spec: Spec) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(dir=out_dir, prefix=".collecting-") as folder:
         place = Path(folder)
         copy = _copy_journal(place / "journal.jsonl.gz", spec, invocation_id)
+        # First the GPUs: a lost one may show in the kernel's log only once somebody asks for it.
+        gpus, missing = gpu_evidence.collect(out_dir, spec.gpu_query, spec.unit, spec.found_units)
+        _write_json(place / gpu_evidence.FILE_NAME, gpus)
+        until = clock.realtime_usec()
         kernel = kernel_log.collect(
-            place / "kernel.jsonl.gz", spec.kernel_log, spec.since_realtime_usec, clock.realtime_usec()
+            place / "kernel.jsonl.gz", spec.kernel_log, spec.since_realtime_usec, until
         )
+        (out_dir / kernel_log.UNTIL_NAME).write_text("%d\n" % until, "utf-8")
         lost, notes = _losses(spec, copy)
-        notes += [problem for problem in (unsettled, kernel.problem) if problem]
+        notes += [problem for problem in (unsettled, kernel.problem, *missing) if problem]
         _write_texts(place, properties, spec)
-        notes += _add_requests(place, out_dir)
+        notes += _add_files(place, out_dir)
         known_id = invocation_id or copy.invocation_id
         result: dict[str, Any] = {
             "alive": bool(known_id) and state.invocation_id == known_id and state.running,
@@ -88,9 +106,10 @@ def collect(spec: Spec) -> dict[str, Any]:
             "lost_lines": lost,
             "journal_lines": copy.lines,
             "kernel": {key: value for key, value in asdict(kernel).items() if key != "problem"},
+            "gpu": gpus,
             "notes": notes,
         }
-        (place / "evidence.json").write_text(json.dumps(result, indent=1, sort_keys=True) + "\n", "utf-8")
+        _write_json(place / "evidence.json", result)
         sizes = {path.name: path.stat().st_size for path in sorted(place.iterdir())}
         archive = _pack(place, out_dir / ARCHIVE)
     return {"archive": str(archive), **result, "sizes": {**sizes, ARCHIVE: archive.stat().st_size}}
@@ -213,8 +232,11 @@ def _write_texts(place: Path, properties: Mapping[str, str], spec: Spec) -> None
     shown = "".join("%s=%s\n" % (key, value) for key, value in properties.items())
     (place / "show.txt").write_text(shown, "utf-8")
     (place / "unit.service").write_text(_unit_text(properties), "utf-8")
-    info = json.dumps(proof.presentable(spec.server_info), indent=1, sort_keys=True)
-    (place / "server_info.json").write_text(info + "\n", "utf-8")
+    _write_json(place / "server_info.json", proof.presentable(spec.server_info))
+
+
+def _write_json(path: Path, value: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(value, indent=1, sort_keys=True) + "\n", "utf-8")
 
 
 def _unit_text(properties: Mapping[str, str]) -> str:
@@ -229,15 +251,17 @@ def _unit_text(properties: Mapping[str, str]) -> str:
     return "\n".join(parts)
 
 
-def _add_requests(place: Path, out_dir: Path) -> list[str]:
-    source = out_dir / load_records.FILE_NAME
-    if not source.exists():
-        return []
-    try:
-        shutil.copyfile(source, place / source.name)
-    except OSError as error:
-        return ["%s could not be read: %s" % (source, error.strerror)]
-    return []
+def _add_files(place: Path, out_dir: Path) -> list[str]:
+    """What the load has left: the records of its requests, and what was sampled meanwhile."""
+    notes = []
+    for source in (out_dir / load_records.FILE_NAME, out_dir / telemetry.FILE_NAME):
+        try:
+            shutil.copyfile(source, place / source.name)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            notes.append("%s could not be read: %s" % (source, error.strerror))
+    return notes
 
 
 def _end(state: unitwatch.UnitState, invocation_id: str, copy: JournalCopy) -> dict[str, Any]:

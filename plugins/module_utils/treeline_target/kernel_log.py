@@ -19,12 +19,19 @@ from . import journal
 TIMEOUT_S = 30.0
 MAX_LINES = 20_000
 JOURNAL, NONE = "journal", "none"
+# In a trial's folder: until when the kernel's lines were read for it, in microseconds since the epoch.
+UNTIL_NAME = "kernel-until"
+
+# The driver's reports of failing hardware, firmware or links, not those of a faulty application.
+# The signature catalogue has the same (a test compares them).
+NODE_XIDS = frozenset((48, 63, 64, 74, 79, 92, 94, 95, 119, 120, 140, *range(144, 151), 154, 171, 172))
+_XID = re.compile(r"NVRM: Xid \([^)]*\): (\d+)\b")
 
 # Other kernel lines (firewall, network, users' devices) are nobody's business here.
 _RELEVANT = re.compile(
     r"NVRM|\bXid\b|nvidia|nvlink|nvswitch|fabric|\bGPU\b|amdgpu|\bkfd\b|out of memory|oom[-_ ]?kill|"
     r"killed process|segfault|traps:|general protection|\bMCE\b|machine check|\bEDAC\b|\bAER\b|pcieport|"
-    r"hung task|blocked for more than|\bIOMMU\b|\bDMAR\b|I/O error",
+    r"hardware error|hung task|blocked for more than|\bIOMMU\b|\bDMAR\b|I/O error",
     re.IGNORECASE,
 )
 _STAMPED = re.compile(
@@ -69,9 +76,31 @@ def collect(path: Path, source: str, since_usec: int, until_usec: int) -> Collec
     return Collected(label, kept, others, problem)
 
 
+def node_faults(source: str, since_usec: int, until_usec: int) -> list[str]:
+    """The lines between two times in which the driver reports a failure of the node.
+
+    What cannot be read has none: whoever starts a trial then finds the failure in the GPUs themselves.
+    """
+    if source == NONE:
+        return []
+    found = _from_journal(since_usec, until_usec) if source == JOURNAL else _from_file(Path(source))
+    lines = []
+    try:
+        for entry in found:
+            at = journal.usec(entry, "__REALTIME_TIMESTAMP")
+            match = _XID.search(journal.message(entry))
+            if match and at is not None and since_usec <= at <= until_usec and int(match[1]) in NODE_XIDS:
+                lines.append(journal.message(entry))
+    except (journal.JournalError, OSError):
+        pass
+    return lines
+
+
 def _from_journal(since_usec: int, until_usec: int) -> Iterator[dict[str, Any]]:
     until = "--until=@%d.%06d" % divmod(until_usec, 1_000_000)
-    return journal.parse(journal.stream(["--dmesg", journal.since(since_usec), until], TIMEOUT_S))
+    # Not --dmesg, which shows the present boot alone: a host that failed and came back is the case in hand.
+    query = ["_TRANSPORT=kernel", journal.since(since_usec), until]
+    return journal.parse(journal.stream(query, TIMEOUT_S))
 
 
 def _from_file(path: Path) -> Iterator[dict[str, Any]]:

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import shutil
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Mapping, Optional, Sequence
 
 from . import (
-    cgroups,
     engine,
     fence,
     found_units,
-    gpus,
+    gpu_tool,
     http,
     lease,
     listeners,
+    preflight_gpus,
     snapshot,
     systemd,
     trial_account,
@@ -38,7 +37,8 @@ NEEDED_MODULES = ("aiohttp",)
 class Request:
     """What a preflight is asked. `controller` is {host, ...} of who asks, for the lease; full unit names.
 
-    `lease_s`: seconds of the lease that the sweep will arm; None: not known, and not checked.
+    `lease_s`: seconds of the lease that the sweep will arm; None: not known, and not checked. `gpu_query`:
+    the GPU query tool, a name or path.
     """
 
     found_units: Sequence[str]
@@ -54,6 +54,7 @@ class Request:
     api_key_file: Optional[str] = None
     controller: Optional[Mapping[str, Any]] = None
     lease_s: Optional[int] = None
+    gpu_query: str = gpu_tool.DEFAULT
 
 
 @dataclass
@@ -229,28 +230,8 @@ def _check_ports(asked: Request, report: Report) -> None:
 
 
 def _check_gpus(asked: Request, report: Report) -> None:
-    seen = gpus.read() if shutil.which("nvidia-smi") else gpus.Gpus((), None, None)
-    report.facts["gpus"] = list(seen.names)
-    report.facts["driver"] = seen.driver
-    report.facts["hardware_class_hint"] = seen.hardware_class
-    if not shutil.which("nvidia-smi"):
-        report.notes.append("no nvidia-smi on this host: GPUs and their processes were not looked at")
-        return
-    pids, note = gpus.processes()
-    note = seen.note or note
-    if note is not None:
-        report.problems.append("the GPUs cannot be looked at: %s" % note)
-        return
-    ours = found_units.names_of(asked.found_units)
-    if report.facts.get("snapshot_present") is not None:
-        ours.add(asked.trial_unit)
-    root = cgroups.manager_root()
-    for process in (cgroups.describe(pid, root) for pid in pids):
-        if process.cgroup and process.unit not in ours:
-            report.problems.append(
-                "a GPU is used by %s, which is none of treeline_found_units (%s); add its unit there if it "
-                "serves production, or stop it" % (process, ", ".join(asked.found_units))
-            )
+    known = report.facts.get("snapshot_present") is not None
+    preflight_gpus.check(asked.gpu_query, asked.found_units, asked.trial_unit if known else None, report)
 
 
 def _check_engine(asked: Request, report: Report) -> None:

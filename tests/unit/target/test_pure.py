@@ -12,7 +12,6 @@ from treeline_target import (
     cgroups,
     engine,
     found_units,
-    gpus,
     listeners,
     prove,
     redact,
@@ -264,15 +263,6 @@ def test_a_socket_of_process_1_belongs_to_its_socket_unit() -> None:
     )
     assert listeners.match_socket(shown, 80) == "b.socket"
     assert listeners.match_socket(shown, 8) is None
-
-
-def test_gpus_make_a_hardware_class() -> None:
-    text = "NVIDIA B300 SXM6 AC, 580.95.05\n" * 8
-    assert gpus.parse_gpus(text).hardware_class == "8x NVIDIA B300 SXM6 AC"
-    assert gpus.parse_gpus(text).driver == "580.95.05"
-    assert gpus.parse_gpus("A, 1\nB, 1\nA, 1\n").hardware_class == "2x A + 1x B"
-    assert gpus.parse_gpus("").hardware_class == "cpu"
-    assert gpus.parse_pids("12\n12\n[N/A]\n13\n") == [12, 13]
 
 
 def test_traffic_answers_that_tell_nothing() -> None:

@@ -355,3 +355,29 @@ def test_a_node_failure_voids_a_trial_that_went_well_and_keeps_its_class() -> No
 def test_first_errors_are_cleaned_of_terminal_codes() -> None:
     got = verdict(Log("illegal_address", "config", "serving", "\x1b[31mbad\x1b[0m\x07"), **died())
     assert got.first_error == "bad"
+
+
+def gpu_side(**gpu: object) -> dict[str, object]:
+    counters = {"ecc.errors.uncorrected.volatile.total": 0, "state": "ok"}
+    return {"at": 1.0, "gpus": [{"index": 0, "uuid": "GPU-1", **counters, **gpu}], "holders": []}
+
+
+def test_memory_errors_that_grew_are_the_nodes_fault() -> None:
+    looks = {"before": gpu_side(), "after": gpu_side(**{"ecc.errors.uncorrected.volatile.total": 2})}
+    found = verdict(evidence=EVIDENCE | {"gpu": looks})
+    assert (found.status, found.effect, found.kind) == ("void", "node", "node")
+    assert "2 more uncorrected memory errors" in (found.first_error or "")
+
+
+def test_a_stranger_on_the_gpus_voids_the_trial_and_not_the_host() -> None:
+    stranger = {
+        "pid": 7,
+        "command": "train.py",
+        "unit": "other.service",
+        "memory_mib": 100,
+        "place": "foreign",
+    }
+    after = {**gpu_side(), "holders": [stranger]}
+    found = verdict(evidence=EVIDENCE | {"gpu": {"before": gpu_side(), "after": after}})
+    assert (found.status, found.effect) == ("void", "void")
+    assert "pid 7 (train.py) of other.service" in (found.first_error or "")
