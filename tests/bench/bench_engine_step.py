@@ -3,7 +3,8 @@
     python tests/bench/bench_engine_step.py [MODEL_DIR]
 
 Prints, per (budget, topk, batch): mean acceptance length, milliseconds of CPU per scheduler step (first
-steps with cold caches, and all steps), and the simulated step time that it has to stay below.
+steps with cold caches, and all steps), and the simulated step time that it has to stay below. The share is
+also the smallest --decode-time-scale at which one core of its own could keep the pace.
 """
 
 from __future__ import annotations
@@ -71,14 +72,14 @@ def main() -> None:
             text = train.training_text(train.LIBRARY_CHARACTERS, [], train.CANARIES, train.PROMPTS)
             train.train_into(folder, text)
         timing = profiles.load("b300-kimi-k26").timing
-        print("budget topk batch     AL  cold ms  all ms  simulated ms  share")
+        print("budget topk batch     AL  cold ms  all ms  simulated ms  cold share  share")
         for budget, topk, batch in POINTS:
             model = NgramModel.load(folder)  # anew each time: cold caches
             length, cold, every = measure(model, budget, topk, batch)
             simulated = timing.step_s(batch * (budget + 1), True, True) * 1000
             print(
                 f"{budget:6d} {topk:4d} {batch:5d}  {length:5.2f}  {cold:7.2f}  {every:6.2f}  "
-                f"{simulated:12.1f}  {cold / simulated:5.0%}"
+                f"{simulated:12.1f}  {cold / simulated:10.0%}  {every / simulated:5.0%}"
             )
 
 

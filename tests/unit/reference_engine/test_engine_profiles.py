@@ -100,6 +100,15 @@ def test_profile_from_a_file(tmp_path: Path) -> None:
     assert profile.match(_args(5)) is None
 
 
+def test_in_the_atlas_the_budget_chooses_another_profiles_fault() -> None:
+    atlas = profiles.load("atlas")
+    rule = atlas.match(_args(4))
+    assert rule is not None
+    assert rule.fault == profiles.load("nan-logits").rules[0].fault
+    assert rule.expect["class"] == "nan_logits"
+    assert atlas.match(_args(9)) is None
+
+
 def test_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(profiles.ProfileError, match="b300-kimi-k26, crash-serving"):
+    with pytest.raises(profiles.ProfileError, match=r"b300-kimi-k26, bad-args, .*xid-recovery\) and no"):
         profiles.load("b200")

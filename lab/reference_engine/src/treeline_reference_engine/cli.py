@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import profiles
+from . import config_file, profiles
+from .crash import parent_text
+from .files import CONFIG_FILE
 from .flags import add_flags
-from .model import CONFIG_FILE
 from .server_args import ServerArgs, resolve
 from .version import __version__
 
@@ -47,7 +49,10 @@ def check_model(path: str) -> dict[str, object]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit status: 0 after an orderly stop, 1 for rejected values or a missing model, 2 for unknown flags."""
     parser = build_parser()
-    parsed = parser.parse_args(argv)
+    try:
+        parsed = parser.parse_args(config_file.merged(sys.argv[1:] if argv is None else argv))
+    except config_file.ConfigFileError as error:
+        parser.error(str(error))
     if parsed.model_path is None:
         parser.error("the following arguments are required: --model-path/--model")
     try:
@@ -56,16 +61,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(str(error))
     # From here on errors are uncaught, as in SGLang: a traceback and exit status 1.
     args: ServerArgs = resolve(parsed)
+    rule = profile.match(args)
+    fault = rule.fault if rule else None
+    if fault is not None and fault.crash and fault.error.death == "parent":
+        sys.stderr.write(parent_text(fault.error))
+        return fault.error.exit_code
     config = check_model(args["model_path"])
     if args["speculative_draft_model_path"]:
         check_model(args["speculative_draft_model_path"])
     if args["context_length"] is None:
         args.values["context_length"] = config.get("max_position_embeddings", 131072)
-    from .server import launch  # uvicorn and starlette: not needed for a refusal
+    from .launcher import launch
 
     launch(
         args,
         f"Treeline reference engine {__version__}: draft trees and an n-gram model are real, timing is "
         f"simulated (fault profile {profile.name}, time scale {args['time_scale']:g}).",
+        fault,
     )
     return 0

@@ -1,4 +1,4 @@
-"""How an engine dies: the lines that SGLang 0.5.23 prints for an error in a scheduler process.
+"""How an engine's exception looks: the lines that SGLang 0.5.23 prints for an error in a scheduler process.
 
 Strings that the software prints are kept; frame paths and line numbers are this engine's own invention, so no
 line numbers here say anything about a real file.
@@ -7,38 +7,49 @@ line numbers here say anything about a real file.
 from __future__ import annotations
 
 import os
-import sys
+import socket
 import time
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Mapping
+from typing import Any
 
+from .errors import EngineError
 from .logs import DATE_FORMAT
 
 _SITE = "/opt/sglang/lib/python3.12/site-packages/sglang/srt"
-_CAPTURE_FRAMES = (
-    (f"{_SITE}/managers/scheduler.py", 4211, "run_scheduler_process"),
-    (f"{_SITE}/model_executor/model_runner_components/cuda_graph_setup.py", 764, "capture_decode_graph"),
-    (f"{_SITE}/model_executor/runner/decode_cuda_graph_runner.py", 571, "__init__"),
-    (f"{_SITE}/model_executor/runner/decode_cuda_graph_runner.py", 1388, "capture_one_batch_size"),
-)
-_SERVING_FRAMES = (
-    (f"{_SITE}/managers/scheduler.py", 4219, "run_scheduler_process"),
-    (f"{_SITE}/managers/scheduler.py", 1507, "event_loop_normal"),
-    (f"{_SITE}/managers/scheduler.py", 2790, "run_batch"),
-    (f"{_SITE}/speculative/ddtree_worker.py", 388, "verify"),
-)
+_Frame = tuple[str, int, str]
+_FRAMES: Mapping[str, tuple[_Frame, ...]] = {
+    "graph_capture": (
+        (f"{_SITE}/managers/scheduler.py", 4211, "run_scheduler_process"),
+        (f"{_SITE}/model_executor/model_runner_components/cuda_graph_setup.py", 764, "capture_decode_graph"),
+        (f"{_SITE}/model_executor/runner/decode_cuda_graph_runner.py", 571, "__init__"),
+        (f"{_SITE}/model_executor/runner/decode_cuda_graph_runner.py", 1388, "capture_one_batch_size"),
+    ),
+    "serving": (
+        (f"{_SITE}/managers/scheduler.py", 4219, "run_scheduler_process"),
+        (f"{_SITE}/managers/scheduler.py", 1507, "event_loop_normal"),
+        (f"{_SITE}/managers/scheduler.py", 2790, "run_batch"),
+        (f"{_SITE}/speculative/ddtree_worker.py", 388, "verify"),
+    ),
+    "init": (
+        (f"{_SITE}/managers/scheduler.py", 4202, "run_scheduler_process"),
+        (f"{_SITE}/managers/scheduler.py", 502, "__init__"),
+        (f"{_SITE}/managers/tp_worker.py", 243, "__init__"),
+        (f"{_SITE}/model_executor/model_runner.py", 611, "__init__"),
+    ),
+    "parent": (
+        ("/opt/sglang/lib/python3.12/site-packages/sglang/launch_server.py", 31, "<module>"),
+        (f"{_SITE}/server_args.py", 3812, "__post_init__"),
+    ),
+}
 _TORCH_TAIL = (
-    "Search for `{symbol}' in https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html for "
-    "more information.\n"
     "CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below "
     "might be incorrect.\n"
     "For debugging consider passing CUDA_LAUNCH_BLOCKING=1\n"
     "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n"
 )
-_GEMM = (
-    "cublasGemmStridedBatchedEx(handle, opa, opb, (int)m, (int)n, (int)k, (void*)&falpha, a, CUDA_R_16BF, "
-    "(int)lda, stridea, b, CUDA_R_16BF, (int)ldb, strideb, (void*)&fbeta, c, CUDA_R_16BF, (int)ldc, stridec, "
-    "(int)num_batches, compute_type, CUBLAS_GEMM_DEFAULT_TENSOR_OP)"
+_SEARCH = (
+    "Search for `{symbol}' in https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html for "
+    "more information.\n"
 )
 _SOLUTIONS = (
     "Possible solutions:\n"
@@ -48,73 +59,68 @@ _SOLUTIONS = (
     "performance loss)\n"
     "Open an issue on GitHub https://github.com/sgl-project/sglang/issues/new/choose \n"
 )
-# kind -> (exception type, message)
-_ERRORS = {
-    "cublas_execution_failed": (
-        "RuntimeError",
-        f"CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `{_GEMM}`",
-    ),
-    "illegal_address": (
-        "torch.AcceleratorError",
-        "CUDA error: an illegal memory access was encountered\n"
-        + _TORCH_TAIL.format(symbol="cudaErrorIllegalAddress"),
-    ),
-    "torch_oom": (
-        "torch.OutOfMemoryError",
-        "CUDA out of memory. Tried to allocate 2.12 GiB. GPU {rank} has a total capacity of 267.69 GiB of "
-        "which 1.03 GiB is free. Including non-PyTorch memory, this process has 266.55 GiB memory in use.",
-    ),
-}
 
 
-def traceback_text(kind: str, phase: str, rank: int) -> str:
-    """One rank's whole exception text, wrapper included when it happened in graph capture."""
-    exception, message = _ERRORS[kind]
-    message = message.replace("{rank}", str(rank))
+def prefix(rank: int, tp_size: int) -> str:
+    """What stands between the time and the bracket of a scheduler's line; empty at one rank."""
+    return f" TP{rank}" if tp_size > 1 else ""
+
+
+def fill(text: str, facts: Mapping[str, Any], rank: int, tp_size: int, pid: int) -> str:
+    """``text`` with its placeholders filled in; ``facts``: bs, rows, short_rows."""
+    values = {
+        **facts,
+        "rank": rank,
+        "pid": pid,
+        "tp": prefix(rank, tp_size),
+        "time": time.strftime(DATE_FORMAT),
+        "host": socket.gethostname(),
+    }
+    for name, value in values.items():
+        text = text.replace("{" + name + "}", str(value))
+    return text
+
+
+def rank_text(
+    error: EngineError, phase: str, rank: int, tp_size: int, pid: int, facts: Mapping[str, Any]
+) -> str:
+    """One rank's whole text: raw lines, then the exception, in its wrapper when it was in graph capture."""
+    out = "".join(f"{line}\n" for line in error.before)
+    if error.exception:
+        out += _logged(error, phase)
+    return fill(out, facts, rank, tp_size, pid)
+
+
+def parent_text(error: EngineError) -> str:
+    """What the parent prints when it fails before anything has started: no time, no rank."""
+    out = "".join(f"{line}\n" for line in error.before)
+    if error.exception:
+        frames = _stack(_FRAMES["parent"])
+        out += f"Traceback (most recent call last):\n{frames}{error.exception}: {error.message}\n"
+    return fill(out, {}, 0, 1, os.getpid())
+
+
+def _logged(error: EngineError, phase: str) -> str:
+    message = error.message + "\n"
+    if error.symbol:
+        message += (_SEARCH.format(symbol=error.symbol) if error.torch == "new" else "") + _TORCH_TAIL
     capture = phase == "graph_capture"
-    frames = _CAPTURE_FRAMES if capture else _SERVING_FRAMES
-    lines = "".join(f'  File "{path}", line {number}, in {name}\n' for path, number, name in frames)
-    text = f"Scheduler hit an exception: Traceback (most recent call last):\n{lines}{exception}: {message}\n"
-    if capture:
-        outer = (
-            f'  File "{_CAPTURE_FRAMES[0][0]}", line {_CAPTURE_FRAMES[0][1]}, in {_CAPTURE_FRAMES[0][2]}\n'
-        )
+    frames = _FRAMES[error.frames or (phase if capture else "init" if _starting(phase) else "serving")]
+    text = "[{time}{tp}] Scheduler hit an exception: Traceback (most recent call last):\n"
+    text += f"{_stack(frames)}{error.exception}: {message}\n"
+    if capture and error.wrapped:
+        # The wrapper prints the inner error's first line and then its remedies, whatever the cause is.
         text += (
             "\nDuring handling of the above exception, another exception occurred:\n\n"
-            f"Traceback (most recent call last):\n{outer}"
-            f"Exception: Capture cuda graph failed: {message}\n{_SOLUTIONS}"
+            f"Traceback (most recent call last):\n{_stack(frames[:1])}"
+            f"Exception: Capture cuda graph failed: {message}{_SOLUTIONS}\n"
         )
-    return text + "\n"
+    return text
 
 
-def print_from_ranks(kind: str, phase: str, ranks: Sequence[int], tp_size: int) -> None:
-    """Print the exception of each rank, first first.
-
-    Rank 0 is this process. The other ranks are processes of their own for as long as they print: a journal
-    tells ranks apart by their process id, as it does with real ones.
-    """
-    present = [rank for rank in ranks if rank < tp_size] or [0]
-    for rank in present:
-        prefix = f" TP{rank}" if tp_size > 1 else ""
-        text = f"[{time.strftime(DATE_FORMAT)}{prefix}] {traceback_text(kind, phase, rank)}"
-        if rank == 0:
-            _write(text)
-        else:
-            _in_other_process(partial(_write, text))
+def _starting(phase: str) -> bool:
+    return phase in ("dist_init", "weights", "kv_pool")
 
 
-def _write(text: str) -> None:
-    sys.stderr.flush()
-    data = text.encode()
-    while data:
-        data = data[os.write(2, data) :]
-
-
-def _in_other_process(action: Callable[[], None]) -> None:
-    pid = os.fork()
-    if pid == 0:
-        try:
-            action()
-        finally:
-            os._exit(1)
-    os.waitpid(pid, 0)
+def _stack(frames: tuple[_Frame, ...]) -> str:
+    return "".join(f'  File "{path}", line {number}, in {name}\n' for path, number, name in frames)

@@ -8,9 +8,7 @@ index with short contexts only, which makes it cheaper and worse than the target
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -51,7 +49,10 @@ class Drafter:
         return tree
 
     def marginals(self, context: Sequence[int]) -> list[Marginal]:
-        """For each position the best ``topk`` (token, log probability), best first, ties by id."""
+        """For each position the best ``topk`` (token, log probability), best first.
+
+        Ties go to what the longer context knows, then to the more frequent, then to the smaller id.
+        """
         hashes = self._model.index.hashes(context)
         found = []
         for order in range(CONTEXT, 0, -1):
@@ -65,16 +66,18 @@ class Drafter:
         mixed: dict[int, float] = {}
         left = 1.0
         for columns in found:
-            counts, kinds = columns.tables[distance]
-            unseen = _DISCOUNT * kinds
-            scale = left / (columns.total + unseen)
-            for token, count in counts:
-                mixed[token] = mixed.get(token, 0.0) + count * scale
-            left *= unseen / (columns.total + unseen)
+            counts, scale, unseen = columns[distance]
+            scale *= left
+            if mixed:
+                for token, count in counts:
+                    mixed[token] = mixed.get(token, 0.0) + count * scale
+            else:
+                mixed = {token: count * scale for token, count in counts}
+            left *= unseen
             if left < _LEFTOVER:
                 break
-        best = sorted([(-value, token) for token, value in mixed.items()])[: self._topk]
-        return [(token, math.log(-negative)) for negative, token in best]
+        best = sorted(mixed, key=mixed.__getitem__, reverse=True)[: self._topk]
+        return [(token, math.log(mixed[token])) for token in best]
 
     def _read(self, order: int, value: int) -> _Columns | None:
         """What followed one context, at each distance."""
@@ -83,30 +86,38 @@ class Drafter:
             return self._columns[key]
         tokens = self._model.index.tokens
         places = self._model.index.places(order, value, limit=_PLACES)
-        result = None
-        if places is not None:
+        result: _Columns | None = None
+        if places is not None and len(places) == 1:  # the usual case for the longest context
+            start = int(places[0])
+            row = tokens[start : start + self._length].tolist()
+            if len(row) == self._length:
+                result = [([(token, 1)], *_ALONE) for token in row]
+        elif places is not None:
             starts = places[places + self._length <= len(tokens)]
             if len(starts):
                 rows = tokens[starts[:, None] + self._distances].T.tolist()
-                result = _Columns(len(starts), [self._table(row) for row in rows])
+                result = [self._table(row) for row in rows]
         if len(self._columns) > _MEMO:
             self._columns.clear()
         self._columns[key] = result
         return result
 
-    def _table(self, row: list[int]) -> tuple[list[tuple[int, int]], int]:
-        """(the most frequent tokens with their counts, number of different tokens)."""
-        if len(row) == 1:
-            return [(row[0], 1)], 1
-        counts = Counter(row)
-        if len(counts) <= self._kept:
-            return list(counts.items()), len(counts)
+    def _table(self, row: list[int]) -> _Table:
+        counts: dict[int, int] = {}
+        for token in row:
+            counts[token] = counts.get(token, 0) + 1
         best = sorted([(-count, token) for token, count in counts.items()])[: self._kept]
-        return [(token, -negative) for negative, token in best], len(counts)
+        return ([(token, -negative) for negative, token in best], *_shares(len(row), len(counts)))
 
 
-class _Columns(NamedTuple):
-    """Counts after one context: places looked at, and a table per distance."""
+def _shares(total: int, kinds: int) -> tuple[float, float]:
+    """(probability of one count, probability of what was not seen)."""
+    unseen = _DISCOUNT * kinds
+    return 1.0 / (total + unseen), unseen / (total + unseen)
 
-    total: int
-    tables: list[tuple[list[tuple[int, int]], int]]
+
+_ALONE = _shares(1, 1)
+# (the most frequent tokens with their counts, probability of one count, probability of the unseen)
+_Table = tuple[list[tuple[int, int]], float, float]
+# A table for each distance.
+_Columns = list[_Table]

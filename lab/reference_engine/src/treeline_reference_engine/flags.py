@@ -20,6 +20,7 @@ ACTIVE: tuple[Flag, ...] = (
     ("--api-key", (), str, None, "require 'Authorization: Bearer KEY'"),
     ("--log-level", (), str, "info", "logging level"),
     ("--tp-size", ("--tensor-parallel-size",), int, 1, "ranks; they show in fault output only"),
+    ("--dp-size", ("--data-parallel-size",), int, 1, "data-parallel ranks; requests go to them in turn"),
     ("--context-length", (), int, None, "longest prompt plus answer, tokens"),
     ("--max-running-requests", (), int, None, "requests in one batch; 48 with speculation when unset"),
     ("--speculative-algorithm", (), str, None, "DDTREE, DFLASH (a chain) or nothing"),
@@ -74,7 +75,6 @@ INERT: tuple[Flag, ...] = (
     ("--tool-call-parser", (), str, None, ""),
     ("--chat-template", (), str, None, ""),
     ("--stream-interval", (), int, 1, ""),
-    ("--dp-size", ("--data-parallel-size",), int, 1, ""),
     ("--pp-size", ("--pipeline-parallel-size",), int, 1, ""),
     ("--ep-size", ("--expert-parallel-size",), int, 1, ""),
     ("--nnodes", (), int, 1, ""),
@@ -89,6 +89,14 @@ OWN: tuple[Flag, ...] = (
     ("--fault-profile", (), str, "none", "name of a packaged profile, or the path of a YAML or JSON file"),
     ("--time-scale", (), float, 1.0, "factor on the simulated start-up times (0.01 = about 4 s)"),
     ("--decode-time-scale", (), float, 1.0, "factor on the simulated step times"),
+    ("--kernel-log", (), str, None, "file that stands in for the kernel's log; a profile's lines go there"),
+    (
+        "--refuse-logprob",
+        (),
+        None,
+        False,
+        "answer return_logprob with 400 under DDTREE, as pull request 29907 does",
+    ),
 )
 
 

@@ -11,12 +11,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from .messages import SamplingParams
+from .server_args import ServerArgs
 from .tokenizer_manager import RequestError
 
 _Receive = Callable[[], Awaitable[Any]]
 _Send = Callable[[Any], Awaitable[None]]
 _App = Callable[[Any, _Receive, _Send], Awaitable[None]]
 
+_MOST_LOGPROBS = 20
 # As in SGLang, probes do without the key.
 _OPEN_PATHS = ("/health", "/health_generate", "/ready", "/ping", "/metrics")
 
@@ -32,8 +34,22 @@ async def json_body(request: Request) -> Mapping[str, Any]:
     return data
 
 
-def sampling_params(data: Mapping[str, Any], default_tokens: int = 128) -> SamplingParams:
-    """From ``temperature``, ``max_new_tokens``, ``ignore_eos`` and ``stop``. Raises RequestError.
+def top_logprobs(data: Mapping[str, Any], args: ServerArgs) -> int | None:
+    """Alternatives asked for by ``return_logprob`` and ``top_logprobs_num``, or OpenAI's ``logprobs``."""
+    if not (data.get("return_logprob") or data.get("logprobs")):
+        return None
+    if args["refuse_logprob"] and args["speculative_algorithm"] == "DDTREE":
+        raise RequestError("DDTREE speculative decoding does not support return_logprob yet.")
+    wanted = data.get("top_logprobs_num") or data.get("top_logprobs") or 0
+    if isinstance(wanted, bool) or not isinstance(wanted, int) or not 0 <= wanted <= _MOST_LOGPROBS:
+        raise RequestError(f"top_logprobs_num must be 0 to {_MOST_LOGPROBS}, but got {wanted!r}.")
+    return wanted
+
+
+def sampling_params(
+    data: Mapping[str, Any], default_tokens: int = 128, logprobs: int | None = None
+) -> SamplingParams:
+    """From ``temperature``, ``max_new_tokens``, ``ignore_eos``, ``stop`` and a seed. Raises RequestError.
 
     SGLang's default temperature is 1.0; so is this one.
     """
@@ -50,12 +66,21 @@ def sampling_params(data: Mapping[str, Any], default_tokens: int = 128) -> Sampl
         raise RequestError(f"max_new_tokens must be a whole number >= 1, but got {tokens!r}.")
     if not all(isinstance(item, str) and item for item in stop):
         raise RequestError("stop must be a text or a list of texts.")
-    return SamplingParams(float(temperature), tokens, bool(data.get("ignore_eos", False)), tuple(stop))
+    seed = data.get("sampling_seed", data.get("seed"))
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
+        raise RequestError(f"sampling_seed must be a whole number, but got {seed!r}.")
+    ignore_eos = bool(data.get("ignore_eos", False))
+    return SamplingParams(float(temperature), tokens, ignore_eos, tuple(stop), seed, logprobs)
 
 
 def error_answer(message: str, status: int = 400) -> JSONResponse:
     """An error in OpenAI's shape."""
-    kind = {400: "BadRequestError", 401: "Unauthorized", 503: "ServiceUnavailable"}.get(status, "Error")
+    kind = {
+        400: "BadRequestError",
+        401: "Unauthorized",
+        429: "TooManyRequests",
+        503: "ServiceUnavailable",
+    }.get(status, "Error")
     body = {"object": "error", "message": message, "type": kind, "param": None, "code": status}
     return JSONResponse(
         {**body, "error": {"message": message, "type": kind, "code": status}}, status_code=status

@@ -1,4 +1,7 @@
-"""Log lines in SGLang's shape: ``[2026-03-04 10:02:11 TP0] text``."""
+"""Log lines in SGLang's shape: ``[2026-03-04 10:02:11 TP0] text``.
+
+A record may bring ranks of its own: ``log.info(text, extra={"ranks": " DP1 TP0"})``.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,11 @@ DATE_FORMAT = "%Y-%m-%d %H:%M:%S"
 
 def configure(level: str, prefix: str = "") -> None:
     """Send everything to stderr; ``prefix`` is empty (the parent) or `` TP0`` (a scheduler)."""
-    logging.basicConfig(
-        level=level.upper(),
-        format=f"[%(asctime)s{prefix}] %(message)s",
-        datefmt=DATE_FORMAT,
-        stream=sys.stderr,
-        force=True,
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        logging.Formatter("[%(asctime)s%(ranks)s] %(message)s", DATE_FORMAT, defaults={"ranks": prefix})
     )
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
 
 
 def uvicorn_config(level: str) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """What the parent and the scheduler process say to each other, over one socket pair.
 
 Parent to scheduler: the arguments' values (a dict, once), then ``Generate``, ``Abort``, ``Flush``.
-Scheduler to parent: ``Ready`` (once), then ``Step`` after each simulated step, ``Flushed``, ``Leave``.
+Scheduler to parent: ``Ready`` (once), then ``Step`` after each simulated step, ``Flushed``, ``Leave``;
+``Died`` and ``Announce`` when a fault profile plays the death of a rank.
 """
 
 from __future__ import annotations
@@ -9,6 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
+
+PROBE_PREFIX = "HEALTH_CHECK_"
+"""How the name of a health probe's request begins, as in SGLang; a fault profile does not count those."""
 
 
 @dataclass(frozen=True)
@@ -19,6 +23,9 @@ class SamplingParams:
     max_new_tokens: int = 128
     ignore_eos: bool = False
     stop: tuple[str, ...] = ()
+    seed: int | None = None
+    top_logprobs: int | None = None
+    """How many alternatives to each token are asked for; None: no log probabilities at all."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +58,10 @@ class Ready:
     fault: dict[str, Any]
 
 
+# (log probability of the token, the most probable tokens with theirs), best first
+TokenLogprobs = tuple[float, list[tuple[float, int]]]
+
+
 @dataclass(frozen=True)
 class Progress:
     """News of one request after one step. ``text`` is new; with ``whole`` it replaces all text so far."""
@@ -63,6 +74,7 @@ class Progress:
     accepted: list[int]
     cached_tokens: int
     finish: dict[str, Any] | None
+    logprobs: list[TokenLogprobs] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -85,6 +97,20 @@ class Leave:
     """A fault profile asks for an orderly exit."""
 
     reason: str = field(default="")
+
+
+@dataclass(frozen=True)
+class Died:
+    """A rank's process came to an end that only the parent can tell of."""
+
+    rank: int
+    pid: int
+    code: int
+
+
+@dataclass(frozen=True)
+class Announce:
+    """Another process saw a child fail first: the parent's line comes before the child's error."""
 
 
 def connection(descriptor: int) -> Connection:

@@ -17,17 +17,16 @@ from collections.abc import Sequence
 from itertools import accumulate
 from operator import mul
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from .files import CONFIG_FILE, MODEL_FILE
 from .tokenizer import EOS, Tokenizer
 
 # Long contexts let the model go on with a text that it has read; short ones let it go on with any text.
 ORDERS = (1, 2, 3, 4, 6, 9, 14, 24)
-MODEL_FILE = "model.npz"
-CONFIG_FILE = "config.json"
 FORMAT = 1
 
 _MASK = (1 << 64) - 1
@@ -35,6 +34,18 @@ _BASE = 0x9E3779B97F4A7C15 | 1
 _OCCURRENCES = 128  # places looked at for one context; a frequent context is sampled at even distances
 _LEFTOVER = 0.02  # mass below which shorter contexts cannot matter enough to look them up
 _MEMO = 400_000
+
+
+class Choice(NamedTuple):
+    """A greedy choice, and a place in the training text where the context went on with it.
+
+    ``place`` is the index behind that token, ``length`` how many tokens before ``place`` are known to equal
+    the end of the context; (-1, 0) when no such place is at hand.
+    """
+
+    token: int
+    place: int
+    length: int
 
 
 def token_hashes(size: int) -> npt.NDArray[np.uint64]:
@@ -92,6 +103,21 @@ class ContextIndex:
             return self._places[order][low:high:step]
         return self._places[order][low:high]
 
+    def shortest_unique(self, never: int) -> npt.NDArray[np.int32]:
+        """For each place the smallest indexed order whose context before it occurs nowhere else.
+
+        ``never`` where there is none. The last element stands for the end of the text.
+        """
+        out = np.full(len(self.tokens) + 1, never, dtype=np.int32)
+        for order in sorted(self._keys, reverse=True):
+            keys = self._keys[order]
+            alone = np.ones(len(keys), dtype=bool)
+            alone[1:] &= keys[1:] != keys[:-1]
+            alone[:-1] &= keys[:-1] != keys[1:]
+            out[self._places[order][alone]] = order
+        out[-1] = never  # nothing follows
+        return out
+
 
 class NgramModel:
     """Target distribution, greedy choice and the files on disk."""
@@ -100,7 +126,7 @@ class NgramModel:
         self.tokenizer = tokenizer
         self.config = config
         self.index = ContextIndex(tokens, tokenizer.size, ORDERS)
-        self._greedy: dict[tuple[int, ...], int] = {}
+        self._choices: dict[tuple[int, ...], Choice] = {}
         self._short: dict[tuple[int, int], list[tuple[int, float]]] = {}
 
     def _followers(self, order: int, value: int) -> list[tuple[int, float]] | None:
@@ -125,14 +151,19 @@ class NgramModel:
             self._short[order, value] = shares
         return shares
 
-    def distribution(self, context: Sequence[int], stop_early: bool = False) -> dict[int, float]:
-        """Unnormalised probabilities of the next token.
+    def distribution(self, context: Sequence[int]) -> dict[int, float]:
+        """Unnormalised probabilities of the next token."""
+        return self._mix(context, stop_early=False)[0]
+
+    def _mix(self, context: Sequence[int], stop_early: bool) -> tuple[dict[int, float], int, dict[int, int]]:
+        """(unnormalised probabilities, longest context that occurred, its hashes).
 
         With ``stop_early`` the sum stops as soon as the best token can no longer be overtaken; the best
         token is then right, the other values may be too small.
         """
         out: dict[int, float] = {}
         left = 1.0
+        longest = 0
         hashes = self.index.hashes(context)
         for order in reversed(self.index.orders):
             value = hashes.get(order)
@@ -141,6 +172,7 @@ class NgramModel:
             shares = self._followers(order, value)
             if shares is None:
                 continue
+            longest = longest or order
             given = 0.0
             for token, share in shares:
                 out[token] = out.get(token, 0.0) + left * share
@@ -151,19 +183,32 @@ class NgramModel:
             # Shorter contexts never give all of what is left to one token, so equality is enough.
             if stop_early and _lead(out) >= left:
                 break
-        return out or {EOS: 1.0}
+        return out or {EOS: 1.0}, longest, hashes
 
     def greedy(self, context: Sequence[int]) -> int:
         """The most probable next token; ties go to the smaller id."""
+        return self.choose(context).token
+
+    def choose(self, context: Sequence[int]) -> Choice:
+        """The greedy choice, with a place where to read on."""
         key = tuple(context[-ORDERS[-1] :])
-        token = self._greedy.get(key)
-        if token is None:
-            found = self.distribution(key, stop_early=True)
+        choice = self._choices.get(key)
+        if choice is None:
+            found, longest, hashes = self._mix(key, stop_early=True)
             token = min(found.items(), key=lambda item: (-item[1], item[0]))[0]
-            if len(self._greedy) > _MEMO:
-                self._greedy.clear()
-            self._greedy[key] = token
-        return token
+            choice = self._with_place(token, longest, hashes)
+            if len(self._choices) > _MEMO:
+                self._choices.clear()
+            self._choices[key] = choice
+        return choice
+
+    def _with_place(self, token: int, order: int, hashes: dict[int, int]) -> Choice:
+        places = self.index.places(order, hashes[order]) if order else None
+        if places is not None:
+            for place in places.tolist():
+                if self.index.tokens[place] == token:
+                    return Choice(token, place + 1, order + 1)
+        return Choice(token, -1, 0)
 
     def sample(self, context: Sequence[int], temperature: float, uniform: float) -> int:
         """The token at ``uniform`` (0..1) of the distribution sharpened by ``temperature``."""

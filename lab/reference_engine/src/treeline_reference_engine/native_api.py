@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import shlex
 import sys
@@ -14,8 +15,9 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from .http_common import error_answer, json_body, sampling_params
-from .messages import SamplingParams
+from .frames import NativeFrames
+from .http_common import error_answer, json_body, sampling_params, top_logprobs
+from .messages import PROBE_PREFIX, SamplingParams
 from .sse import DONE, EventStream, until_disconnect
 from .tokenizer_manager import Answer, RequestError, TokenizerManager
 from .version import __version__
@@ -23,6 +25,7 @@ from .version import __version__
 _log = logging.getLogger(__name__)
 
 HEALTH_TIMEOUT_S = 20.0
+_IDLE = {"waiting": 0, "running": 0, "tokens": 0}
 
 
 class Status(Enum):
@@ -37,10 +40,18 @@ class Status(Enum):
 class NativeApi:
     """Endpoints over one tokenizer manager; ``status`` is set by the server."""
 
-    def __init__(self, manager: TokenizerManager, model_config: dict[str, Any], startup_s: float) -> None:
+    def __init__(
+        self,
+        manager: TokenizerManager,
+        model_config: dict[str, Any],
+        startup_s: float,
+        answers_probes: bool = False,
+    ) -> None:
         self._manager = manager
+        self._answers_probes = answers_probes  # although nothing is generated (a fault profile)
         self._model_config = model_config
         self._startup_s = startup_s
+        self._probes = itertools.count()
         self.status = Status.STARTING
 
     async def generate(self, request: Request) -> Any:
@@ -49,7 +60,8 @@ class NativeApi:
             return error_answer("The server is shutting down.", 503)
         try:
             data = await json_body(request)
-            params = sampling_params(data.get("sampling_params") or {})
+            wanted = top_logprobs(data, self._manager.args)
+            params = sampling_params(data.get("sampling_params") or {}, logprobs=wanted)
             ids = self._ids(data)
             self._manager.check_length(ids)
             rid = data.get("rid")
@@ -73,9 +85,10 @@ class NativeApi:
         self, ids: list[int], params: SamplingParams, rid: str | None
     ) -> AsyncGenerator[Any, None]:
         stream = self._manager.generate(ids, params, rid)
+        frames = NativeFrames()
         try:
             async for answer in stream:
-                yield _generated(answer)
+                yield frames.frame(answer)
         except RequestError as error:
             # SGLang answers 200 and puts the error into the stream.
             yield {
@@ -89,8 +102,11 @@ class NativeApi:
         """GET /health, /health_generate: 200 once anything came back from the scheduler since the request."""
         if self.status in (Status.STARTING, Status.DRAINING):
             return Response(status_code=503)
+        if self._answers_probes:
+            return Response(status_code=200)
         began = time.time()
-        probe = asyncio.ensure_future(self._manager.complete([1], SamplingParams(0.0, 1)))
+        name = f"{PROBE_PREFIX}{next(self._probes)}"
+        probe = asyncio.ensure_future(self._manager.complete([1], SamplingParams(0.0, 1), name))
         try:
             while time.time() - began < HEALTH_TIMEOUT_S:
                 # Under load the probe waits in the queue; any other sign of life will do.
@@ -134,21 +150,8 @@ class NativeApi:
             _log.warning("Endpoint '/get_server_info' is deprecated. Please use '/server_info' instead.")
         manager = self._manager
         args = manager.args
-        state = manager.state
-        gauges = state.get("gauges", {})
-        internal: dict[str, Any] = {
-            "world_size": args["tp_size"],
-            "startup_time": self._startup_s,
-            "effective_max_running_requests_per_dp": args["max_running_requests"],
-            "last_gen_throughput": gauges.get("gen_throughput", 0.0),
-            "memory_usage": {},
-            "decode_cuda_graph_bs": manager.ready.capture_sizes,
-            "running_requests": state.get("running", 0),
-            "queued_requests": state.get("waiting", 0),
-            "simulated": state.get("simulated", {}),
-        }
-        if "avg_spec_accept_length" in state:
-            internal["avg_spec_accept_length"] = state["avg_spec_accept_length"]
+        states = [self._internal_state(lane) for lane in manager.state.get("lanes", [{}] * args.dp_size)]
+        states[0]["simulated"] = manager.state.get("simulated", {})  # lanes step together: one clock for all
         return JSONResponse(
             {
                 **args.values,
@@ -156,13 +159,31 @@ class NativeApi:
                 "launch_command": shlex.join(_masked(sys.argv)),
                 **self._scheduler_info(),
                 "startup_time": self._startup_s,
-                "internal_states": [internal],
+                "internal_states": states,
                 "version": __version__,
                 "engine": "reference",
                 "simulated_timing": True,
                 "fault": manager.ready.fault,
             }
         )
+
+    def _internal_state(self, lane: dict[str, Any]) -> dict[str, Any]:
+        """One data-parallel rank. Several ranks: an acceptance length that is not known yet is null."""
+        args = self._manager.args
+        out: dict[str, Any] = {
+            "world_size": args["tp_size"],
+            "startup_time": self._startup_s,
+            "effective_max_running_requests_per_dp": args["max_running_requests"],
+            "last_gen_throughput": lane.get("gauges", {}).get("gen_throughput", 0.0),
+            "memory_usage": {},
+            "decode_cuda_graph_bs": self._manager.ready.capture_sizes,
+            "running_requests": lane.get("running", 0),
+            "queued_requests": lane.get("waiting", 0),
+        }
+        length = lane.get("avg_spec_accept_length")
+        if length is not None or args.dp_size > 1:
+            out["avg_spec_accept_length"] = length
+        return out
 
     def _scheduler_info(self) -> dict[str, Any]:
         """What the scheduler measured; SGLang puts it flat among the arguments."""
@@ -189,10 +210,17 @@ class NativeApi:
 
     async def get_load(self, request: Request) -> Response:
         """GET /get_load."""
-        state = self._manager.state
-        waiting, running = state.get("waiting", 0), state.get("running", 0)
-        row = {"dp_rank": 0, "num_reqs": waiting + running, "num_waiting_reqs": waiting}
-        return JSONResponse([{**row, "num_tokens": state.get("tokens", 0)}])
+        return JSONResponse(
+            [
+                {
+                    "dp_rank": number,
+                    "num_reqs": lane["waiting"] + lane["running"],
+                    "num_waiting_reqs": lane["waiting"],
+                    "num_tokens": lane["tokens"],
+                }
+                for number, lane in enumerate(self._manager.state.get("lanes", []) or [_IDLE])
+            ]
+        )
 
 
 def _generated(answer: Answer) -> dict[str, Any]:

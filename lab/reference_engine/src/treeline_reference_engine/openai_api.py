@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from .chat import render_chat
-from .http_common import error_answer, json_body, sampling_params
+from .http_common import error_answer, json_body, sampling_params, top_logprobs
 from .messages import SamplingParams
 from .sse import DONE, EventStream, until_disconnect
 from .tokenizer_manager import Answer, RequestError, TokenizerManager
@@ -56,7 +56,7 @@ class OpenAiApi:
                 raise RequestError("Content-Type must be application/json.")
             data = await json_body(request)
             ids = self._manager.tokenizer.encode(_prompt(data, chat))
-            params = _params(data)
+            params = _params(data, top_logprobs(data, self._manager.args))
             self._manager.check_length(ids)
             if data.get("stream"):
                 options = data.get("stream_options") or {}
@@ -69,7 +69,7 @@ class OpenAiApi:
         return JSONResponse(self._whole(answer, chat))
 
     def _whole(self, answer: Answer, chat: bool) -> dict[str, Any]:
-        choice: dict[str, Any] = {"index": 0, "logprobs": None, **_finish(answer)}
+        choice: dict[str, Any] = {"index": 0, "logprobs": self._logprobs(answer), **_finish(answer)}
         if chat:
             message = {"role": "assistant", "content": answer.text.lstrip(), "reasoning_content": None}
             choice["message"] = {**message, "tool_calls": None}
@@ -110,6 +110,19 @@ class OpenAiApi:
             yield {**self._head(last, kind), "choices": [], "usage": _usage(last)}
         yield DONE
 
+    def _logprobs(self, answer: Answer) -> dict[str, Any] | None:
+        if answer.logprobs is None:
+            return None
+
+        def row(value: float, token: int) -> dict[str, Any]:
+            return {"token": self._manager.tokenizer.decode([token]), "logprob": value, "bytes": None}
+
+        content = [
+            {**row(value, token), "top_logprobs": [row(*other) for other in best]}
+            for (value, best), token in zip(answer.logprobs, answer.ids, strict=False)
+        ]
+        return {"content": content}
+
     def _head(self, answer: Answer, kind: str) -> dict[str, Any]:
         return {"id": answer.rid, "object": kind, "created": int(answer.created), "model": self._name}
 
@@ -130,10 +143,10 @@ def _prompt(data: Mapping[str, Any], chat: bool) -> str:
     return render_chat(messages)
 
 
-def _params(data: Mapping[str, Any]) -> SamplingParams:
+def _params(data: Mapping[str, Any], logprobs: int | None) -> SamplingParams:
     tokens = data.get("max_completion_tokens")
     tokens = data.get("max_tokens") if tokens is None else tokens
-    return sampling_params({**data, "max_new_tokens": tokens}, _DEFAULT_TOKENS)
+    return sampling_params({**data, "max_new_tokens": tokens}, _DEFAULT_TOKENS, logprobs)
 
 
 def _finish(answer: Answer) -> dict[str, Any]:

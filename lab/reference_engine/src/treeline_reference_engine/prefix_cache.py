@@ -14,8 +14,10 @@ _MOST = 200_000
 class PrefixCache:
     """A set of chained block hashes."""
 
-    def __init__(self, enabled: bool = True) -> None:
+    def __init__(self, enabled: bool = True, stocked: float = 0.0) -> None:
+        """Make an empty one; ``stocked`` is the share of every prompt that it knows for ever."""
         self._enabled = enabled
+        self._stocked = stocked
         self._known: set[int] = set()
 
     def match(self, ids: Sequence[int]) -> int:
@@ -25,6 +27,7 @@ class PrefixCache:
             if key not in self._known:
                 break
             matched += BLOCK
+        matched = max(matched, int(self._stocked * len(ids)) // BLOCK * BLOCK)
         return min(matched, max(0, len(ids) - 1))
 
     def insert(self, ids: Sequence[int]) -> None:

@@ -4,25 +4,37 @@ from __future__ import annotations
 
 import codecs
 import random
+import zlib
+from array import array
 from typing import Any
 
-from .messages import Generate, Progress
+from .follow import Cursor
+from .messages import Generate, Progress, TokenLogprobs
 from .tokenizer import EOS, Tokenizer
 
 
 class Request:
-    """Grows by the tokens of each step; cuts them at the limit, the end marker or a stop text."""
+    """Grows by the tokens of each step; cuts them at the limit, the end marker or a stop text.
+
+    ``context`` is what the model goes on from; ``shown`` are the tokens that the client gets. They differ
+    only under a fault profile.
+    """
 
     def __init__(self, generate: Generate, tokenizer: Tokenizer, block_size: int, seed: int) -> None:
         self.rid = generate.rid
         self.params = generate.params
         self.context = list(generate.ids)
         self.prompt_tokens = len(generate.ids)
+        self.shown: list[int] = []
+        self.fingerprint = zlib.crc32(array("I", generate.ids).tobytes())
+        self.cursor = Cursor()
         self.cached_tokens = 0
         self.verify_calls = 0
         self.accepted = [0] * block_size  # histogram: drafts accepted per verify call
+        self.logprobs: list[TokenLogprobs] = []
         self.finish: dict[str, Any] | None = None
-        self.random = random.Random(seed)  # noqa: S311  (sampling, not secrets)
+        given = generate.params.seed
+        self.random = random.Random(seed if given is None else given)  # noqa: S311  (sampling, not secrets)
         self._tokenizer = tokenizer
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._text = ""
@@ -32,25 +44,33 @@ class Request:
 
     @property
     def completion_tokens(self) -> int:
-        return len(self.context) - self.prompt_tokens
+        """Tokens that the client got."""
+        return len(self.shown)
 
-    def extend(self, tokens: list[int]) -> None:
-        """Take the tokens of one step."""
+    def extend(self, tokens: list[int], shown: list[int] | None = None) -> None:
+        """Take the tokens of one step; ``shown`` stands in for them towards the client."""
         if self.finish is not None:
             return
-        for token in tokens:
+        fresh = self._fresh
+        began = len(fresh)
+        room = self.params.max_new_tokens - len(self.shown)
+        for token, visible in zip(tokens[:room], tokens if shown is None else shown, strict=False):
             self.context.append(token)
-            self._fresh.append(token)
-            if token == EOS and not self.params.ignore_eos:
+            fresh.append(visible)
+            if visible == EOS and not self.params.ignore_eos:
                 self.finish = {"type": "stop", "matched": EOS}
                 break
-            if self.completion_tokens >= self.params.max_new_tokens:
-                self.finish = {"type": "length", "length": self.completion_tokens}
-                break
-        self._news = self._decoder.decode(self._tokenizer.decode_bytes(self._fresh), self.finish is not None)
+        new = fresh[began:]
+        self.shown += new
+        if self.finish is None and len(self.shown) >= self.params.max_new_tokens:
+            self.finish = {"type": "length", "length": len(self.shown)}
+        del self.logprobs[len(self.shown) :]
         before = len(self._text)
-        self._text += self._news
-        self._cut_at_stop(before)
+        fresh_text = self._decoder.decode(self._tokenizer.decode_bytes(new), self.finish is not None)
+        self._news += fresh_text
+        self._text += fresh_text
+        if self.params.stop:
+            self._cut_at_stop(before)
 
     def _cut_at_stop(self, before: int) -> None:
         # A stop text may begin in the text of an earlier step.
@@ -77,6 +97,7 @@ class Request:
             list(self.accepted),
             self.cached_tokens,
             self.finish,
+            self.logprobs[-len(self._fresh) :] if self._fresh and self.logprobs else [],
         )
         self._fresh, self._news = [], ""
         return out

@@ -19,14 +19,19 @@ from multiprocessing.connection import Connection
 
 from . import logs, profiles
 from .batch_engine import BatchEngine
-from .crash import print_from_ranks
-from .messages import Leave, Ready, connection
+from .crash import prefix
+from .faults import Fault, due
+from .messages import Announce, Died, Leave, Ready, connection
+from .ranks import die_on_ranks
 from .scheduler import Scheduler
 from .server_args import ServerArgs
 from .startup import SimulatedFaultError, SimulatedKillError, Startup
 
 _log = logging.getLogger(__name__)
 
+_ANNOUNCED_S = 0.05  # for the parent's line to be written
+_LAST_S = 10.0
+_WATCHDOG_S = 5.0  # SGLang's watchdog waits so long before it ends the server
 _SPREAD = 512
 """Tokens by which two lives of the same service may differ, as memory that others left free does."""
 
@@ -62,13 +67,42 @@ class Inbox:
 def run(link: Connection) -> None:
     """The whole life. Raises SimulatedFaultError, SimulatedKillError or SystemExit."""
     args = ServerArgs(link.recv())
-    logs.configure(args["log_level"], " TP0" if args["tp_size"] > 1 else "")
+    logs.configure(args["log_level"], prefix(0, args["tp_size"]))
     inbox = Inbox(link)
     try:
         live(args, link, inbox)
     except SimulatedFaultError as hit:
-        print_from_ranks(hit.fault.kind, hit.phase, hit.fault.ranks, args["tp_size"])
+        die(hit, args, link)
         raise
+
+
+def die(hit: SimulatedFaultError, args: ServerArgs, link: Connection) -> None:
+    """Everything that is printed before the process goes."""
+    fault = hit.fault
+    if fault.sigquit_first:
+        link.send(Announce())
+        time.sleep(_ANNOUNCED_S)
+    largest = args.capture_sizes[-1] if args.capture_sizes else int(args["max_running_requests"])
+    size = fault.captured_bs or largest
+    facts = {"bs": size, "rows": size * args.width, "short_rows": size * max(1, args.width - 1)}
+    deaths: list[Died] = []
+    die_on_ranks(
+        fault,
+        hit.phase,
+        args["tp_size"],
+        facts,
+        args["kernel_log"],
+        lambda rank, pid, code: deaths.append(Died(rank, pid, code)),
+    )
+    if deaths:
+        link.send(deaths[0])
+        time.sleep(_LAST_S)  # bounded: the parent's SIGKILL comes at once
+    elif fault.error.death == "killed":
+        raise SimulatedKillError
+    elif fault.error.death == "exec":
+        raise SystemExit(fault.error.exit_code)
+    elif fault.error.death == "watchdog":
+        time.sleep(_WATCHDOG_S * float(args["time_scale"]))
 
 
 def measured(profile: profiles.Profile) -> profiles.Profile:
@@ -81,8 +115,10 @@ def live(args: ServerArgs, link: Connection, inbox: Inbox) -> None:
     """Start-up and service."""
     profile = measured(profiles.load(args["fault_profile"]))
     rule = profile.match(args)
-    model, drafter = Startup(args, profile, inbox.pause).run()
     fault = rule.fault if rule else None
+    if fault is not None and fault.crash and fault.phase == "args":
+        raise SimulatedFaultError(fault, "args")
+    model, drafter = Startup(args, profile, inbox.pause).run()
     scheduler = Scheduler(
         args,
         BatchEngine(model, drafter),
@@ -101,7 +137,7 @@ def live(args: ServerArgs, link: Connection, inbox: Inbox) -> None:
     serve(scheduler, inbox, link, fault)
 
 
-def serve(scheduler: Scheduler, inbox: Inbox, link: Connection, fault: profiles.Fault | None) -> None:
+def serve(scheduler: Scheduler, inbox: Inbox, link: Connection, fault: Fault | None) -> None:
     """Steps while there is work, waiting for messages otherwise."""
     began = time.monotonic()
     while True:
@@ -111,24 +147,30 @@ def serve(scheduler: Scheduler, inbox: Inbox, link: Connection, fault: profiles.
         while inbox.messages:
             scheduler.take(inbox.messages.popleft())
             inbox.wait(0)
-        if fault is not None and _due(fault, scheduler.finished, time.monotonic() - began):
-            if fault.kind == "exit":
-                link.send(Leave(f"the fault profile ends the server {fault.after_s} s after ready"))
-                inbox.wait(None)
-            if fault.crash:
-                raise SimulatedFaultError(fault, "serving")
+        if fault is not None:
+            strike(fault, scheduler, inbox, link, time.monotonic() - began)
         if scheduler.busy:
             if idle:
                 scheduler.resume()
             scheduler.run_once()
 
 
-def _due(fault: profiles.Fault, finished: int, seconds: float) -> bool:
-    if fault.phase != "serving" or not (fault.crash or fault.kind == "exit"):
-        return False
-    if fault.after_requests is not None:
-        return finished >= fault.after_requests
-    return seconds >= (fault.after_s or 0.0)
+def strike(fault: Fault, scheduler: Scheduler, inbox: Inbox, link: Connection, seconds: float) -> None:
+    """Let a fault of the service come, if its time has. Raises SimulatedFaultError or SimulatedKillError."""
+    if fault.phase == "warmup" and fault.crash and scheduler.busy:
+        raise SimulatedFaultError(fault, "warmup")
+    if fault.phase != "serving" or not due(fault, scheduler.finished, seconds):
+        return
+    if fault.kind == "exit":
+        link.send(Leave(f"the fault profile ends the server {fault.after_s} s after ready"))
+        inbox.wait(None)
+    elif fault.kind == "killed":
+        raise SimulatedKillError
+    elif fault.crash:
+        raise SimulatedFaultError(fault, "serving")
+    while fault.kind == "stall":  # requests pile up; the end of the parent ends this too
+        inbox.pause(60.0)
+        inbox.messages.clear()
 
 
 def main() -> int:
@@ -142,11 +184,12 @@ def main() -> int:
     except SimulatedFaultError:
         pass  # its text has been printed
     except SimulatedKillError:
+        sys.stderr.flush()
         os.kill(os.getpid(), signal.SIGKILL)
     except Exception:
         _log.error("Scheduler hit an exception: %s", traceback.format_exc())
     os.kill(parent, signal.SIGQUIT)
-    time.sleep(10)  # bounded: the parent's SIGKILL comes at once
+    time.sleep(_LAST_S)  # bounded: the parent's SIGKILL comes at once
     return 1
 
 

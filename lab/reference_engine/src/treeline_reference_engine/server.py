@@ -1,4 +1,4 @@
-"""The parent process: starts the scheduler, opens the port once it is ready, warms up, drains or dies."""
+"""HTTP service over a ready scheduler: opens the port, warms up, drains."""
 
 from __future__ import annotations
 
@@ -9,23 +9,22 @@ import json
 import logging
 import os
 import signal
-import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
-from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import uvicorn
 
 from . import logs
 from .app import build_app
-from .messages import Ready, connection
+from .faults import Fault
+from .http_faults import wrap
+from .launcher import Launcher
+from .messages import Ready
 from .metrics import Metrics
-from .model import CONFIG_FILE, NgramModel
+from .model import NgramModel
 from .native_api import NativeApi, Status
 from .openai_api import OpenAiApi
 from .server_args import ServerArgs
@@ -34,69 +33,6 @@ from .tokenizer_manager import TokenizerManager
 _log = logging.getLogger(__name__)
 
 _DRAIN_LOG_S = 5.0
-
-
-class Launcher:
-    """The scheduler process and the rule that both die together."""
-
-    def __init__(self, args: ServerArgs) -> None:
-        ours, theirs = socket.socketpair()
-        os.set_inheritable(theirs.fileno(), True)
-        command = [sys.executable, "-m", "treeline_reference_engine.scheduler_process", str(theirs.fileno())]
-        signal.signal(signal.SIGQUIT, self._sigquit_in_launch)
-        self.process = subprocess.Popen(command, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL)
-        theirs.close()
-        self.link: Connection = connection(ours.detach())
-        self.link.send(args.values)
-
-    def wait_ready(self) -> Ready:
-        """Block until the scheduler is ready. Raises RuntimeError when it died without a word."""
-        try:
-            message = self.link.recv()
-        except (EOFError, ConnectionError):
-            code = self.process.wait()
-            raise RuntimeError(
-                f"Rank 0 scheduler died during initialization (exit code: {code}). "
-                "If exit code is -9 (SIGKILL), "
-                "a common cause is the OS OOM killer. Run `dmesg -T | grep -i oom` to check."
-            ) from None
-        if not isinstance(message, Ready):
-            raise RuntimeError(f"The scheduler sent {type(message).__name__} before it was ready.")
-        signal.signal(signal.SIGQUIT, self._sigquit_in_service)
-        return message
-
-    def died_in_service(self) -> None:
-        """The link broke while serving."""
-        code = self.process.wait()
-        _log.error(
-            "Subprocess scheduler_0 (pid=%d) crashed with exit code %d. Triggering SIGQUIT for cleanup...",
-            self.process.pid,
-            code,
-        )
-        os.kill(os.getpid(), signal.SIGQUIT)
-
-    def stop(self) -> None:
-        """Let the scheduler leave (its link is closed); kill it after two seconds."""
-        try:
-            self.process.wait(timeout=2)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-
-    def _sigquit_in_launch(self, signum: int, frame: object) -> NoReturn:
-        _log.error("Received sigquit from a child process. It usually means the child failed.")
-        self._kill_all()
-
-    def _sigquit_in_service(self, signum: int, frame: object) -> NoReturn:
-        _log.error("SIGQUIT received. signum=%s, frame=%s. It usually means one child failed.", signum, None)
-        self._kill_all()
-
-    def _kill_all(self) -> NoReturn:
-        """SIGKILL the child and then this process, as SGLang does; systemd sees code=killed, status=9."""
-        sys.stderr.flush()
-        self.process.kill()
-        os.kill(os.getpid(), signal.SIGKILL)
-        raise SystemExit(1)
 
 
 class _Uvicorn(uvicorn.Server):
@@ -114,16 +50,23 @@ class Server:
     """HTTP service over a ready scheduler."""
 
     def __init__(
-        self, args: ServerArgs, launcher: Launcher, ready: Ready, config: dict[str, Any], began: float
+        self,
+        args: ServerArgs,
+        launcher: Launcher,
+        ready: Ready,
+        config: dict[str, Any],
+        began: float,
+        fault: Fault | None,
     ) -> None:
         self._args = args
         self._launcher = launcher
-        metrics = Metrics(args["served_model_name"], args.speculative) if args["enable_metrics"] else None
+        metrics = Metrics(args) if args["enable_metrics"] else None
         tokenizer = NgramModel.load_tokenizer(Path(args["model_path"]))
         self._manager = TokenizerManager(args, tokenizer, launcher.link, ready, metrics)
         self._manager.on_leave = self._leave
-        self._native = NativeApi(self._manager, config, time.monotonic() - began)
-        app = build_app(self._native, OpenAiApi(self._manager), args["api_key"])
+        probes = fault is not None and fault.health
+        self._native = NativeApi(self._manager, config, time.monotonic() - began, probes)
+        app = wrap(build_app(self._native, OpenAiApi(self._manager), args["api_key"]), fault)
         level = args["log_level"]
         self._uvicorn = _Uvicorn(
             uvicorn.Config(
@@ -142,6 +85,8 @@ class Server:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._terminate, number)
         self._manager.on_death = self._scheduler_gone
+        self._manager.on_rank_death = self._launcher.rank_died
+        self._manager.on_announce = self._launcher.announce
         self._manager.start(loop)
         if self._args["skip_server_warmup"]:
             self._up()
@@ -236,24 +181,3 @@ def _request(
             raise RuntimeError(f"{method} {path}: {answer.status} {text[:200]}")
     finally:
         link.close()
-
-
-def launch(args: ServerArgs, note: str) -> None:
-    """Run the server to its end; returns after an orderly exit."""
-    began = time.monotonic()
-    logs.configure(args["log_level"])
-    _log.info("%s", args.line())
-    _log.info("%s", note)
-    for warning in args.warnings:
-        _log.warning("%s", warning)
-    launcher = Launcher(args)
-    ready = launcher.wait_ready()
-    config = json.loads((Path(args["model_path"]) / CONFIG_FILE).read_text())
-    server = Server(args, launcher, ready, config, began)
-    try:
-        asyncio.run(server.run())
-    except SystemExit:
-        # uvicorn could not bind. Its status depends on the version (1 or 3); SGLang's is 1.
-        launcher.link.close()
-        launcher.stop()
-        raise SystemExit(1) from None

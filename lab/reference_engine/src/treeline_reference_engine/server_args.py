@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from .kernel_lines import VARIABLE as KERNEL_LOG_VARIABLE
+
 DEFAULT_BLOCK_SIZE = 8
 _SPECULATIVE_MAXREQ = 48
 _PLAIN_MAXREQ = 256
@@ -54,6 +56,11 @@ class ServerArgs:
         return self.budget + 1
 
     @property
+    def dp_size(self) -> int:
+        """Data-parallel ranks."""
+        return int(self.values["dp_size"])
+
+    @property
     def graphs(self) -> bool:
         return not (
             self.values["disable_cuda_graph"]
@@ -98,6 +105,7 @@ def resolve(parsed: argparse.Namespace, environment: Mapping[str, str] = os.envi
     args = ServerArgs(values)
     values["tokenizer_path"] = values["tokenizer_path"] or values["model_path"]
     values["served_model_name"] = values["served_model_name"] or values["model_path"]
+    values["kernel_log"] = values["kernel_log"] or environment.get(KERNEL_LOG_VARIABLE)
     _resolve_speculation(args, environment)
     if values["max_running_requests"] is None:
         values["max_running_requests"] = _SPECULATIVE_MAXREQ if args.speculative else _PLAIN_MAXREQ
@@ -106,7 +114,7 @@ def resolve(parsed: argparse.Namespace, environment: Mapping[str, str] = os.envi
                 "Max running requests is reset to 48 for speculative decoding. You can override this by "
                 "explicitly setting --max-running-requests."
             )
-    for name in ("max_running_requests", "tp_size", "decode_log_interval", "port"):
+    for name in ("max_running_requests", "tp_size", "dp_size", "decode_log_interval", "port"):
         _at_least_one(values, name)
     if values["cuda_graph_max_bs_decode"] is None:
         values["cuda_graph_max_bs_decode"] = min(_GRAPH_MAX_BS, values["max_running_requests"])

@@ -21,7 +21,7 @@ DONE = "[DONE]"
 
 
 class EventStream:
-    """Sends each item of ``source`` as one event: a mapping as JSON, a string as it is."""
+    """Sends the items of ``source``: bytes as they are, mappings as JSON in an event, strings as events."""
 
     def __init__(self, source: AsyncGenerator[Any, None]) -> None:
         self._source = source
@@ -40,10 +40,14 @@ class EventStream:
     async def _send_all(self, send: _Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
         async for item in self._source:
-            text = item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)
-            body = f"data: {text}\n\n".encode("utf-8", "replace")
+            body = item if isinstance(item, bytes) else _event(item)
             await send({"type": "http.response.body", "body": body, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _event(item: Any) -> bytes:
+    text = item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)
+    return f"data: {text}\n\n".encode("utf-8", "replace")
 
 
 async def _disconnected(receive: _Receive) -> None:

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .drafter import Drafter
+from .faults import Fault
 from .model import NgramModel
-from .profiles import Fault, Profile
+from .profiles import Profile
 from .server_args import ServerArgs
 
 _log = logging.getLogger(__name__)
@@ -43,8 +44,8 @@ class Startup:
     def run(self) -> tuple[NgramModel, Drafter | None]:
         """Load everything. Raises SimulatedFaultError or SimulatedKillError where the profile says so."""
         times, memory = self._profile.startup, self._profile.memory
-        self._phase("dist_init", times.dist_init_s)
         _log.info("sglang is using nccl==2.27.3")
+        self._phase("dist_init", times.dist_init_s)
         _log.info(
             "Init torch distributed ends. elapsed=%.2f s, mem usage=1.15 GB", self._scaled(times.dist_init_s)
         )
@@ -156,16 +157,17 @@ class Startup:
             bar = f"Capturing batches (bs={size} avail_mem={free:.2f} GB)"
             _show_bar(bar, done, len(sizes), time.monotonic() - started)
             fault = self._fault
-            if fault is not None and fault.phase == "graph_capture" and size <= (fault.captured_bs or size):
+            strikes = fault is not None and fault.strikes_in("graph_capture")
+            if fault is not None and strikes and size <= (fault.captured_bs or size):
                 self._pause(seconds * weights[-1 - done] / sum(weights))
                 _show_bar(bar, done, len(sizes), time.monotonic() - started)
-                self._strike(fault)
+                self._strike(fault, "graph_capture")
             self._pause(seconds * weights[-1 - done] / sum(weights))
             _show_bar(bar, done + 1, len(sizes), time.monotonic() - started)
 
-    def _strike(self, fault: Fault) -> None:
+    def _strike(self, fault: Fault, phase: str) -> None:
         if fault.crash:
-            raise SimulatedFaultError(fault, "graph_capture")
+            raise SimulatedFaultError(fault, phase)
         if fault.kind == "killed":
             raise SimulatedKillError
         while fault.kind == "hang":
@@ -174,12 +176,12 @@ class Startup:
     def _phase(self, name: str, seconds: float, already: float = 0.0) -> None:
         self._pause(max(0.0, self._duration(name, seconds) - already))
         fault = self._fault
-        if fault is not None and fault.phase == name and name == "weights":
-            self._strike(fault)
+        if fault is not None and fault.strikes_in(name):
+            self._strike(fault, name)
 
     def _duration(self, name: str, seconds: float) -> float:
         fault = self._fault
-        if fault is not None and fault.kind == "slow":
+        if fault is not None and fault.kind == "slow" and not fault.after_requests:
             if fault.seconds is not None and fault.phase == name:
                 return fault.seconds
             return self._scaled(seconds) * fault.factor

@@ -15,7 +15,20 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
 
-from .messages import Abort, Flush, Flushed, Generate, Leave, Progress, Ready, SamplingParams, Step
+from .messages import (
+    Abort,
+    Announce,
+    Died,
+    Flush,
+    Flushed,
+    Generate,
+    Leave,
+    Progress,
+    Ready,
+    SamplingParams,
+    Step,
+    TokenLogprobs,
+)
 from .metrics import Metrics
 from .server_args import ServerArgs
 from .tokenizer import Tokenizer
@@ -42,17 +55,26 @@ class Answer:
     cached_tokens: int = 0
     finish: dict[str, Any] | None = None
     first_token_s: float | None = None
+    ended_s: float | None = None
+    rewritten: bool = False
+    logprobs: list[TokenLogprobs] | None = None
 
     def add(self, news: Progress) -> None:
         """Take one step's news in."""
         self.text = news.text if news.whole else self.text + news.text
+        self.rewritten = self.rewritten or news.whole
         self.ids += news.ids
+        if self.logprobs is not None:
+            self.logprobs += news.logprobs
         self.verify_calls = news.verify_calls
         self.accepted = news.accepted
         self.cached_tokens = news.cached_tokens
         self.finish = news.finish
+        now = time.time() - self.created
         if self.first_token_s is None:
-            self.first_token_s = time.time() - self.created
+            self.first_token_s = now
+        if news.finish is not None:
+            self.ended_s = now
 
     def meta_info(self) -> dict[str, Any]:
         """``meta_info`` as in SGLang 0.5.14 and later; no spec_* keys without verify calls."""
@@ -64,8 +86,10 @@ class Answer:
             "total_retractions": 0,
             "completion_tokens": len(self.ids),
             "cached_tokens": self.cached_tokens,
-            "e2e_latency": time.time() - self.created,
+            "e2e_latency": time.time() - self.created if self.ended_s is None else self.ended_s,
         }
+        if self.logprobs is not None:
+            out |= logprob_info(self.logprobs, self.ids)
         if self.verify_calls:
             correct = sum(count * number for number, count in enumerate(self.accepted))
             proposed = self.verify_calls * (self.block_size - 1)
@@ -78,6 +102,13 @@ class Answer:
                 "spec_correct_drafts_histogram": list(self.accepted),
             }
         return out
+
+
+def logprob_info(logprobs: list[TokenLogprobs], ids: list[int]) -> dict[str, Any]:
+    """``output_token_logprobs`` and ``output_top_logprobs`` in SGLang's shape: [logprob, id, text]."""
+    own = [[value, token, None] for (value, _), token in zip(logprobs, ids, strict=False)]
+    best = [[[value, token, None] for value, token in row] for _, row in logprobs]
+    return {"output_token_logprobs": own, "output_top_logprobs": best}
 
 
 class TokenizerManager:
@@ -94,6 +125,8 @@ class TokenizerManager:
         self.last_news = 0.0
         self.on_leave: Callable[[str], None] = lambda reason: None
         self.on_death: Callable[[], None] = lambda: None
+        self.on_rank_death: Callable[[Died], None] = lambda death: None
+        self.on_announce: Callable[[], None] = lambda: None
         self._link = link
         self._queues: dict[str, asyncio.Queue[Progress]] = {}
         self._flushes: list[asyncio.Future[bool]] = []
@@ -134,6 +167,14 @@ class TokenizerManager:
             self._flushes.clear()
         elif isinstance(message, Leave):
             self.on_leave(message.reason)
+        elif isinstance(message, Died):
+            self.on_rank_death(message)
+        elif isinstance(message, Announce):
+            self.on_announce()
+
+    def count(self, name: str) -> int:
+        """Sum of ``running``, ``waiting`` or ``tokens`` over the lanes."""
+        return sum(lane[name] for lane in self.state.get("lanes", []))
 
     def check_length(self, ids: list[int]) -> None:
         """Raise RequestError for an empty or too long prompt."""
@@ -154,6 +195,8 @@ class TokenizerManager:
         if name in self._queues:
             raise RequestError(f"rid {name!r} is in use.")
         answer = Answer(name, len(ids), self.args.block_size)
+        if params.top_logprobs is not None:
+            answer.logprobs = []
         queue: asyncio.Queue[Progress] = asyncio.Queue()
         self._queues[name] = queue
         self._link.send(Generate(name, ids, params))

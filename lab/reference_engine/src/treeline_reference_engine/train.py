@@ -17,7 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from . import corpus
-from .model import CONFIG_FILE, FORMAT, MODEL_FILE, NgramModel
+from .files import CONFIG_FILE, MODEL_FILE
+from .model import FORMAT, NgramModel
 from .tokenizer import EOS, Tokenizer
 
 REPOSITORY = Path(__file__).resolve().parents[4]
