@@ -13,10 +13,12 @@ from pathlib import Path
 import msgspec
 from treeline_target import redact
 
-from treeline import evidence, jsonl, requests_table
+from treeline import baselines, dialects, evidence, jsonl, requests_table
 from treeline.controller import liveness
+from treeline.keys import RestartKey
 from treeline.plain import clean
-from treeline.records import Finished, utc_now
+from treeline.records import Finished, Provenance, utc_now
+from treeline.references import references
 from treeline.signatures import LogVerdict, classify_journal
 from treeline.steps import Steps
 from treeline.store import StoreError, SweepStore
@@ -25,7 +27,18 @@ from treeline.trial_record import Ended, Kept, finished, measurements
 __all__ = ["Ended", "Recorded", "record"]
 
 LOAD = "load.json"
-_ANSWERS = ("outcome", "msg", "canaries", "garbled_samples", "warmup", "not_measured", "engine")
+_ANSWERS = (
+    "outcome",
+    "msg",
+    "canaries",
+    "coding",
+    "samples",
+    "garbled_samples",
+    "warmup",
+    "not_measured",
+    "soak",
+    "engine",
+)
 
 
 @dataclass(frozen=True)
@@ -53,8 +66,11 @@ def record(store: SweepStore, ended: Ended) -> Recorded:
     if ended.trial_id in log.finished:
         raise StoreError(f"trial {ended.trial_id} is on record already")
     sweep = store.read_sweep()
-    kept = _keep_evidence(store, ended)
-    line = finished(sweep, claim, ended, kept, utc_now())
+    kept = _keep_evidence(store, ended, _expected_width(ended.dialect or sweep.dialect, claim.key))
+    provenance = sweep.provenance.get(claim.host, Provenance(hardware_class=claim.hardware_class))
+    against = references(store, log, claim, provenance, ended.baseline)
+    kept.remarks.extend(against.remarks)
+    line = finished(sweep, claim, ended, kept, utc_now(), against)
     measured = measurements(line, ended.steps.load.mappings("points"), kept.remarks)
     _keep_requests(store, ended.trial_id, kept)
     _keep_answers(ended.steps, kept)
@@ -62,10 +78,24 @@ def record(store: SweepStore, ended: Ended) -> Recorded:
         moved = [store.append_measurement(measurement) for measurement in measured]
         moved.append(store.append_trial(line))
     kept.remarks.extend(f"a line that was never finished was moved to {path}" for path in moved if path)
+    _keep_baseline(store, line, ended.steps, provenance, kept.remarks)
     if ended.archive is not None and kept.folder is not None:
         ended.archive.unlink(missing_ok=True)
         _tidy_incoming(store, ended.archive.parent)
     return Recorded(line, len(measured), tuple(kept.remarks))
+
+
+def _keep_baseline(
+    store: SweepStore, line: Finished, steps: Steps, provenance: Provenance, remarks: list[str]
+) -> None:
+    """A good baseline trial serves every later sweep of this hardware class, build and model."""
+    if line.purpose != "baseline" or line.status != "ok":
+        return
+    try:
+        if baselines.store(store.folder.parent, baselines.of_trial(line, steps, provenance)):
+            remarks.append("it is stored as the baseline of this hardware class, engine build and model")
+    except (baselines.BaselineError, StoreError) as error:
+        remarks.append(f"it is not stored as a baseline: {error}")
 
 
 def _tidy_incoming(store: SweepStore, incoming: Path) -> None:
@@ -79,7 +109,15 @@ def _tidy_incoming(store: SweepStore, incoming: Path) -> None:
             incoming.rmdir()
 
 
-def _keep_evidence(store: SweepStore, ended: Ended) -> Kept:
+def _expected_width(dialect: str, key: RestartKey) -> int | None:
+    """What the log must say was captured; None where the dialect cannot be read any more."""
+    try:
+        return dialects.expected_width(dialects.load(dialect), key)
+    except dialects.DialectError:
+        return None
+
+
+def _keep_evidence(store: SweepStore, ended: Ended, width: int | None) -> Kept:
     """Unpack and read the evidence. Bad evidence is a remark; a failing results folder is an error."""
     kept = Kept()
     kept.remarks.extend(clean(note) for note in ended.steps.evidence.get("notes", list) or [])
@@ -98,13 +136,15 @@ def _keep_evidence(store: SweepStore, ended: Ended) -> Kept:
         kept.remarks.append("the evidence holds no journal")
         return Kept(folder, None, kept.remarks)
     kernel = folder / evidence.KERNEL if evidence.KERNEL in unpacked.names else None
-    return Kept(folder, _classify(journal, kernel, ended.steps, kept.remarks), kept.remarks)
+    return Kept(folder, _classify(journal, kernel, ended.steps, width, kept.remarks), kept.remarks)
 
 
-def _classify(journal: Path, kernel: Path | None, steps: Steps, remarks: list[str]) -> LogVerdict | None:
+def _classify(
+    journal: Path, kernel: Path | None, steps: Steps, width: int | None, remarks: list[str]
+) -> LogVerdict | None:
     """What the log says. A log that cannot be read is a remark: the verdict rests on the other facts then."""
     try:
-        return classify_journal(journal, alive=_is_alive(steps), kernel=kernel)
+        return classify_journal(journal, alive=_is_alive(steps), kernel=kernel, expected_width=width)
     except (OSError, ValueError) as error:
         remarks.append(f"the journal cannot be read: {error}")
         return None

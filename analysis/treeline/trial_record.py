@@ -9,9 +9,10 @@ from typing import Any
 
 import msgspec
 
-from treeline import dialects, gates, verdict
+from treeline import baselines, dialects, gates, verdict
 from treeline.keys import Item, RestartKey
 from treeline.records import Finished, Gate, Measurement, Started, Sweep, Times, seconds_between
+from treeline.references import References
 from treeline.signatures import LogVerdict
 from treeline.steps import Steps
 
@@ -35,6 +36,7 @@ class Ended:
         failure: what ended the trial's block, where no module said more.
         host: checked against the claim where it is given.
         baseline: the sweep's option of that name, for the gates.
+        points_asked: rows that the load was to give; None: one for each client key.
     """
 
     trial_id: str
@@ -45,6 +47,7 @@ class Ended:
     failure: str = ""
     host: str | None = None
     baseline: str = "skip"
+    points_asked: int | None = None
 
 
 @dataclass(frozen=True)
@@ -56,15 +59,21 @@ class Kept:
     remarks: list[str] = field(default_factory=list)
 
 
-def finished(sweep: Sweep, claim: Started, ended: Ended, kept: Kept, now: str) -> Finished:
+def finished(
+    sweep: Sweep, claim: Started, ended: Ended, kept: Kept, now: str, against: References | None = None
+) -> Finished:
     """The verdict on a trial with everything that belongs to it. ``now`` is the time of the line."""
+    against = against or References()
     steps, key = ended.steps, claim.key
     judged = gates.evaluate(
         steps,
         kept.log,
         trial_id=ended.trial_id,
-        points_asked=len(ended.item.client_keys),
+        points_asked=ended.points_asked or len(ended.item.client_keys),
         baseline=ended.baseline,
+        stored=against.stored,
+        anchor_al=against.anchor_al,
+        speculative=key.speculative,
     )
     judged = (*judged, _evidence_gate(kept, steps))
     found = verdict.decide(
@@ -72,6 +81,7 @@ def finished(sweep: Sweep, claim: Started, ended: Ended, kept: Kept, now: str) -
     )
     points = steps.load.mappings("points")
     engine, simulated = _engine(sweep, claim.host, steps)
+    throughput = _throughput(points)
     return Finished(
         trial_id=claim.trial_id,
         sweep_id=claim.sweep_id,
@@ -97,7 +107,9 @@ def finished(sweep: Sweep, claim: Started, ended: Ended, kept: Kept, now: str) -
         evidence=f"evidence/{claim.trial_id}" if kept.folder else None,
         gates=judged,
         al=gates.acceptance_length(points),
-        throughput=_throughput(points),
+        throughput=throughput,
+        speedup=baselines.speedups(against.stored, throughput) if against.stored else {},
+        speedup_note=None if against.stored else baselines.without(ended.baseline),
         invocation_id=_invocation(steps),
         previous_invocation_id=steps.begin.text("previous_invocation_id"),
         main_pid=steps.ready.get("main_pid", int) or None,

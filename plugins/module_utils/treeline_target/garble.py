@@ -19,7 +19,8 @@ licences and logs: under one in a thousand of them is flagged.
   has redundancy.
 
 It is one gate of several: it does not see fluent nonsense, which canaries do. Texts too short to look for
-repeats in are `not available` unless another signal flags them.
+repeats in are `not available` unless another signal flags them; `garble_pool` judges the outputs of a point
+together.
 """
 
 from __future__ import annotations
@@ -111,16 +112,26 @@ def _split_unspaced(token: str) -> list[str]:
     return re.split("(%s)" % _UNSPACED.pattern, token)
 
 
+def is_word(token: str) -> bool:
+    """Whether a token is a word or a character of a script without spaces, and no sign."""
+    return token[0].isalnum() or token[0] == "_"
+
+
 def _is_unreadable(character: str) -> bool:
     return character == "\ufffd" or (
         character not in _KEPT_CONTROLS and unicodedata.category(character) in ("Cc", "Co", "Cn", "Cs")
     )
 
 
+def count_unreadable(text: str) -> int:
+    """How many characters are replacement, control, private-use or unassigned ones."""
+    return sum(map(_is_unreadable, text))
+
+
 def _unreadable(text: str) -> tuple[Optional[float], bool]:
     if not text:
         return None, False
-    count = sum(map(_is_unreadable, text))
+    count = count_unreadable(text)
     return count / len(text), count >= UNREADABLE_COUNT and count / len(text) > UNREADABLE_SHARE
 
 
@@ -159,20 +170,27 @@ def pair_repeats(counts: Counter[str]) -> Optional[float]:
 
 
 def _no_repeats(tokens: list[str]) -> tuple[Optional[float], bool]:
-    words = [token for token in tokens if token[0].isalnum() or token[0] == "_"]
+    words = [token for token in tokens if is_word(token)]
     if len(words) < REPEAT_MIN_WORDS:
         return None, False
     of_words, of_tokens = pair_repeats(Counter(words)) or 0.0, pair_repeats(Counter(tokens)) or 0.0
     return of_tokens, of_words < WORD_REPEATS and of_tokens < TOKEN_REPEATS
 
 
+def script_of(character: str) -> Optional[str]:
+    """The writing system that a letter belongs to; None for what is no letter of any."""
+    if not character.isalpha():
+        return None
+    first = unicodedata.name(character, "UNKNOWN").split(" ")[0].split("-")[0]
+    return None if first in _NO_SCRIPT else _SCRIPT_GROUPS.get(first, first)
+
+
 def _mixed_scripts(text: str) -> tuple[Optional[float], bool]:
     scripts: Counter[str] = Counter()
     for character, count in Counter(text).items():
-        if character.isalpha():
-            first = unicodedata.name(character, "UNKNOWN").split(" ")[0].split("-")[0]
-            if first not in _NO_SCRIPT:
-                scripts[_SCRIPT_GROUPS.get(first, first)] += count
+        script = script_of(character)
+        if script is not None:
+            scripts[script] += count
     letters = sum(scripts.values())
     if letters < SCRIPT_MIN_LETTERS:
         return None, False
@@ -180,7 +198,8 @@ def _mixed_scripts(text: str) -> tuple[Optional[float], bool]:
     return float(held), held >= SCRIPT_COUNT
 
 
-def _crossed_brackets(text: str) -> tuple[Optional[float], bool]:
+def count_brackets(text: str) -> tuple[int, int]:
+    """How many closing brackets meet an open one, and how many of these one of another kind."""
     waiting: list[str] = []
     closed = crossed = 0
     for character in text:
@@ -189,15 +208,25 @@ def _crossed_brackets(text: str) -> tuple[Optional[float], bool]:
         elif character in _OPEN and waiting:
             closed += 1
             crossed += waiting.pop() != _OPEN[character]
+    return closed, crossed
+
+
+def _crossed_brackets(text: str) -> tuple[Optional[float], bool]:
+    closed, crossed = count_brackets(text)
     if closed < CROSSED_MIN:
         return None, False
     return crossed / closed, crossed / closed > CROSSED_SHARE
 
 
-def _incompressible(text: str) -> tuple[Optional[float], bool]:
+def compressed_share(text: str, least: int) -> Optional[float]:
+    """Compressed / original size; None for a text of fewer than `least` bytes."""
     data = text.encode("utf-8", "replace")
-    limit = next((ratio for size, ratio in COMPRESS_LIMITS if len(data) >= size), None)
-    if limit is None:
-        return None, False
-    ratio = len(zlib.compress(data, 9)) / len(data)
-    return ratio, ratio > limit
+    return len(zlib.compress(data, 9)) / len(data) if len(data) >= least else None
+
+
+def _incompressible(text: str) -> tuple[Optional[float], bool]:
+    for least, limit in COMPRESS_LIMITS:
+        ratio = compressed_share(text, least)
+        if ratio is not None:
+            return ratio, ratio > limit
+    return None, False

@@ -1,8 +1,12 @@
-"""Questions with known answers: asked alone, and again while the busiest load is kept up.
+"""Questions with known answers: some asked alone, and all while the busiest load is kept up.
 
 An engine can serve fast and wrong; some only do so at the batch sizes of a busy service. For the second phase
 the busiest point's load goes on, unmeasured, while the canaries take some of its places, so that the engine
 sees exactly that concurrency and the measurement before stays clean.
+
+Asked one after the other, each canary costs a whole answer's time; the first SINGLE of them are enough to
+tell that a service writes nonsense before it is loaded. The verdict rests on all of them, at the busiest
+point. The outputs that are compared with the baseline's token by token are asked for there too.
 """
 
 from __future__ import annotations
@@ -12,19 +16,24 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any, Callable, Optional, Sequence
 
-from . import load_points
+from . import agreement
 from .load_client import Client
-from .load_spec import Canary, Spec
+from .load_loops import Run, Work, closed_loop
+from .load_spec import Canary
 
-PLACES = 4
+SINGLE = 8
+PLACES = 8
+# Asked from threads, which the end of a load has to wait for.
+SAMPLE_S = 60.0
+# An answer is kept whole, for it may be code that is run; what was thought before it is only shown.
+_KEPT = 4000
 _SHOWN = 200
 _FULL_LOAD_S = 30.0
-_UNLIMITED = 1_000_000
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back for one canary; texts are cut to 200 characters.
+    """What came back for one canary; answers are cut to 4000 characters, other texts to 200.
 
     `under_load` (phase busiest): no request of the load around it had failed when it was answered.
     """
@@ -73,7 +82,7 @@ async def ask(
         phase=phase,
         ok=canary.is_right(content),
         expect=canary.expect.pattern,
-        got=content[:_SHOWN] if content is not None else None,
+        got=content[:_KEPT] if content is not None else None,
         reasoning=_cut(message.get("reasoning_content")),
         error=None if content is not None else "the answer has no content",
         finish=_cut(choice.get("finish_reason")),
@@ -82,24 +91,36 @@ async def ask(
     )
 
 
-async def ask_alone(client: Client, canaries: Sequence[Canary], model: str, answers: list[Answer]) -> None:
-    """Ask each canary by itself, one after the other; `answers` grows as they come."""
-    for canary in canaries:
+async def ask_alone(
+    client: Client, canaries: Sequence[Canary], model: str, answers: list[Answer], first: int = SINGLE
+) -> None:
+    """Ask the first canaries by themselves, one after the other; `answers` grows as they come."""
+    for canary in canaries[:first]:
         answers.append(await ask(client, canary, "single", model))
 
 
-def _answering(run: load_points.Run) -> int:
+def _answering(run: Run) -> int:
     """How many requests of the load have had a first chunk, or have ended (well or not)."""
     return sum(1 for one in run.records if one.exchange.first or one.exchange.ended)
 
 
 async def ask_busy(
-    client: Client, spec: Spec, run: load_points.Run, model: str, answers: list[Answer]
+    work: Work,
+    run: Run,
+    model: str,
+    answers: list[Answer],
+    samples: Optional[list[agreement.Sample]] = None,
+    with_margins: bool = False,
 ) -> None:
-    """Ask each canary while the load of `run.key` is kept up; `answers` and `run.records` grow meanwhile."""
+    """Ask each canary while the load of `run.key` is kept up; `answers` and `run.records` grow meanwhile.
+
+    With `samples`, which grows too, the outputs for comparison with the baseline are asked for as well,
+    `with_margins` for the baseline itself. At most half the places are taken, one where there is only one.
+    """
+    client, spec = work.client, work.spec
     if not spec.canaries:
         return
-    places = min(PLACES, run.key.concurrency, len(spec.canaries))
+    places = max(1, min(PLACES, run.key.concurrency // 2, len(spec.canaries)))
     others = run.key.concurrency - places
     over = asyncio.Event()
 
@@ -109,14 +130,8 @@ async def ask_busy(
     filler = None
     if others:
         filler = asyncio.ensure_future(
-            load_points.closed_loop(
-                client,
-                spec,
-                run,
-                _UNLIMITED,
-                spec.max_tokens,
-                clients=others,
-                keep_going=lambda: not over.is_set(),
+            closed_loop(
+                work, run, None, spec.max_tokens, clients=others, keep_going=lambda: not over.is_set()
             )
         )
     try:
@@ -124,10 +139,21 @@ async def ask_busy(
         while filler is not None and _answering(run) < others and time.monotonic() < deadline:
             await asyncio.sleep(0.02)
         queue = iter(spec.canaries)
+        compared = iter(agreement.questions(spec.prompts) if samples is not None else ())
 
         async def one_place() -> None:
             for canary in queue:
                 answers.append(await ask(client, canary, "busiest", model, is_loaded))
+            for question in compared:
+                sample = await agreement.ask(
+                    spec.base_url,
+                    question,
+                    with_margins=with_margins,
+                    timeout_s=min(spec.limits.request_s, SAMPLE_S),
+                    api_key=spec.api_key,
+                )
+                if samples is not None:
+                    samples.append(sample)
 
         await asyncio.gather(*(one_place() for _ in range(places)))
         over.set()

@@ -2,84 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from gate_builders import TRIAL, Log, canaries, garble, gates, point, stored
 from treeline.gates import STATUS_OF_GATE, acceptance_length, evaluate
-from treeline.records import Gate
 from treeline.steps import Steps
-
-TRIAL = "s-0001"
-
-
-@dataclass
-class Log:
-    class_: str = "ok"
-    phase: str | None = "serving"
-    kind: str = "none"
-    first_error: str | None = None
-    rank: int | None = None
-    captured_bs: int | None = None
-    captured_width: int | None = None
-    secondary: tuple[str, ...] = ()
-    advice: str = ""
-    accept_lens: tuple[float, ...] = ()
-
-
-def point(concurrency: int = 8, **changes: Any) -> dict[str, Any]:
-    return {
-        "concurrency": concurrency,
-        "context": None,
-        "complete": True,
-        "requests": 16,
-        "failed": 0,
-        "completion_tokens": 2000,
-        "verify_calls": 500,
-        "output_tok_s": 100.0,
-        "prefix_cache_share": 0.0,
-        "garble": {"flagged": 0, "of": 16},
-    } | changes
-
-
-def canaries(single: str = "++++++++", busiest: str = "++++++++") -> list[dict[str, Any]]:
-    return [
-        {"id": f"c{n}", "phase": phase, "ok": mark == "+", "got": "x", "expect": "x"}
-        for phase, marks in (("single", single), ("busiest", busiest))
-        for n, mark in enumerate(marks)
-    ]
-
-
-def gates(
-    load: dict[str, Any] | None = None,
-    ready: dict[str, Any] | None = None,
-    log: Log | None = None,
-    asked: int = 1,
-) -> dict[str, Gate]:
-    steps = Steps.of(
-        {
-            "begin": {"previous_invocation_id": "old"},
-            "ready": {
-                "outcome": "ready",
-                "invocation_id": "new",
-                "mismatches": [],
-                "captured_width": 9,
-                "proof": {"trial_id_in_env": TRIAL, "expected_width": 9},
-            }
-            | (ready or {}),
-            "load": {"outcome": "done", "canaries": canaries(), "points": [point()]} | (load or {}),
-        }
-    )
-    found = evaluate(steps, log or Log(), trial_id=TRIAL, points_asked=asked)
-    assert len({gate.name for gate in found}) == len(found)
-    return {gate.name: gate for gate in found}
 
 
 def test_a_good_trial_passes_everything_that_can_be_told() -> None:
     found = gates()
     verdicts = {name: gate.verdict for name, gate in found.items()}
-    assert verdicts.pop("acceptance_vs_anchor") == "not available"
-    assert verdicts.pop("engine_overrun") == "not available"
+    needs_more = (
+        "acceptance_vs_anchor",
+        "engine_overrun",
+        "canaries_vs_baseline",
+        "token_agreement",
+        "coding_tasks",
+    )
+    assert {verdicts.pop(name) for name in needs_more} == {"not available"}
     assert set(verdicts.values()) == {"passed"}
     assert found["acceptance"].value == 4.0
     assert "shipped with the canary, baseline=skip" in found["canaries_single"].detail
@@ -153,7 +94,7 @@ def test_a_canary_without_an_answer_is_a_failed_request_and_no_garble() -> None:
 
 
 @pytest.mark.parametrize(
-    ("garble", "verdict"),
+    ("seen", "verdict"),
     [
         ({"flagged": 0, "of": 16}, "passed"),
         ({"flagged": 2, "of": 10}, "passed"),
@@ -162,17 +103,51 @@ def test_a_canary_without_an_answer_is_a_failed_request_and_no_garble() -> None:
         (None, "not available"),
     ],
 )
-def test_garbled_outputs(garble: dict[str, int] | None, verdict: str) -> None:
-    assert gates({"points": [point(garble=garble)]})["garbled_outputs"].verdict == verdict
+def test_garbled_outputs(seen: dict[str, int] | None, verdict: str) -> None:
+    found = gates({"points": [point(garble=seen)]})
+    assert found["garbled_outputs"].verdict == verdict
+    # What an older load returns has no pool.
+    assert found["garbled_pool"].verdict == found["repetition"].verdict == "not available"
+
+
+def test_outputs_taken_together() -> None:
+    found = gates(
+        {"points": [point(1), point(8, garble=garble(reasons=("no_repeats", "unreadable")))]}, asked=2
+    )
+    assert (found["garbled_pool"].verdict, found["garbled_pool"].value) == ("failed", 2)
+    assert found["garbled_pool"].detail == "at concurrency 8: no_repeats 0.001, unreadable 0.001"
+    assert found["garbled_outputs"].verdict == "passed"
+
+
+@pytest.mark.parametrize(
+    ("loops", "usual", "verdict", "limit"),
+    [
+        (8, None, "passed", 0.5),
+        (9, None, "failed", 0.5),
+        (4, 0.0, "passed", 0.3),
+        (5, 0.0, "failed", 0.3),
+        (9, 0.375, "passed", 0.625),
+        (11, 0.375, "failed", 0.625),
+        (16, 0.8, "not available", 1.05),
+    ],
+)
+def test_repetition_is_measured_against_what_is_usual(
+    loops: int, usual: float | None, verdict: str, limit: float
+) -> None:
+    base = None if usual is None else stored(looping_share=usual)
+    gate = gates({"points": [point(garble=garble(loops=loops))]}, stored=base)["repetition"]
+    assert (gate.verdict, gate.value, gate.limit) == (verdict, loops / 16, limit)
 
 
 def test_the_worst_point_decides_garble_acceptance_and_cache() -> None:
     points = [
         point(1),
-        point(32, garble={"flagged": 16, "of": 16}, verify_calls=2000, prefix_cache_share=0.5),
+        point(
+            32, garble=garble(16, loops=16, reasons=("length",)), verify_calls=2000, prefix_cache_share=0.5
+        ),
     ]
     found = gates({"points": points}, asked=2)
-    for name in ("garbled_outputs", "acceptance", "prefix_cache"):
+    for name in ("garbled_outputs", "garbled_pool", "repetition", "acceptance", "prefix_cache"):
         assert found[name].verdict == "failed"
         assert "concurrency 32" in found[name].detail
 
@@ -231,3 +206,55 @@ def test_acceptance_is_a_ratio_of_sums() -> None:
     points = [point(completion_tokens=100, verify_calls=100), point(completion_tokens=900, verify_calls=100)]
     assert acceptance_length([*points, point(verify_calls=None)]) == 5.0
     assert acceptance_length([]) is None
+
+
+@pytest.mark.parametrize(
+    ("anchor", "verdict", "value"),
+    [
+        (4.0, "passed", 1.0),
+        (4.0 / 0.6, "passed", 0.6),
+        (6.7, "failed", 0.597),
+        ({"8": 6.7}, "failed", 0.597),
+        ({"16": 6.7}, "not available", None),
+        (None, "not available", None),
+    ],
+)
+def test_acceptance_against_the_anchor(anchor: Any, verdict: str, value: float | None) -> None:
+    gate = gates(anchor_al=anchor)["acceptance_vs_anchor"]
+    assert (gate.verdict, gate.value) == (verdict, value)
+
+
+@pytest.mark.parametrize(
+    ("windows", "verdict"),
+    [
+        ([[400, 100]] * 5, "passed"),
+        ([[400, 100]] * 3 + [[100, 100]] * 3, "failed"),
+        ([[100, 100]] * 3 + [[400, 100]] * 3, "failed"),
+        # Two windows are too short a stretch, and few calls say nothing.
+        ([[400, 100]] * 4 + [[100, 100]] * 2, "passed"),
+        ([[1900, 450]] + [[17, 17]] * 3, "passed"),
+        ([], "not available"),
+        ("nonsense", "not available"),
+    ],
+)
+def test_a_collapse_inside_a_run(windows: Any, verdict: str) -> None:
+    calls = sum(one[1] for one in windows) if isinstance(windows, list) else 500
+    tokens = sum(one[0] for one in windows) if isinstance(windows, list) else 2000
+    given = point(al_windows=windows, completion_tokens=tokens or 2000, verify_calls=calls or 500)
+    found = gates({"points": [given]})
+    assert found["acceptance_within_run"].verdict == verdict
+    assert found["acceptance"].verdict == "passed"
+
+
+def test_chunks_that_are_no_steps_tell_nothing_about_time() -> None:
+    joined = point(al_windows=[[400, 20]] * 5)  # the engine sends a chunk every five steps
+    assert gates({"points": [joined]})["acceptance_within_run"].verdict == "not available"
+    nearly = point(al_windows=[[400, 80]] * 5)  # a few steps came together
+    assert gates({"points": [nearly]})["acceptance_within_run"].value == 4.0
+
+
+def test_the_baseline_itself_is_not_asked_for_speculation() -> None:
+    found = gates({"points": [point(verify_calls=0)]}, speculative=False, log=Log("spec_disabled"))
+    names = ("speculation", "acceptance", "acceptance_vs_anchor", "acceptance_within_run")
+    assert {found[name].verdict for name in names} == {"not available"}
+    assert found["canaries_busiest"].verdict == "passed"
