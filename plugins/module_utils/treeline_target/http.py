@@ -55,8 +55,9 @@ def request(
     *,
     payload: Optional[Mapping[str, Any]] = None,
     api_key: Optional[str] = None,
+    method: Optional[str] = None,
 ) -> Answer:
-    """GET `url`, or POST `payload` as JSON; the whole exchange ends within about `timeout` seconds.
+    """GET `url`, or send `payload` as JSON (POST, or `method`); it all ends within about `timeout` seconds.
 
     Any status is an answer. Raises HttpError on refusal, time-out, a broken answer or one over MAX_BYTES.
     """
@@ -74,7 +75,7 @@ def request(
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects)
     deadline = time.monotonic() + timeout
     try:
-        asked = urllib.request.Request(url, data=data, headers=headers)  # noqa: S310 - checked above
+        asked = urllib.request.Request(url, data=data, headers=headers, method=method)  # noqa: S310 - checked above
         with opener.open(asked, timeout=timeout) as response:
             return Answer(response.status, _read(response, url, deadline))
     except urllib.error.HTTPError as error:
