@@ -9,7 +9,7 @@ from typing import Literal
 
 from treeline import plan as planner
 from treeline import progress
-from treeline.keys import Item
+from treeline.keys import Item, Known
 from treeline.plan import Done, History, Out, Stop, Wait
 from treeline.records import Controller, Started, Sweep, seconds_between, utc_now
 from treeline.store import SweepStore, TrialLog
@@ -60,11 +60,19 @@ def claim(store: SweepStore, asker: Asker) -> Claim:
         sweep, log = store.read_sweep(), store.read_trials()
         now = utc_now()
         history = _history(log, sweep, asker, now)
-        limit = _limit(sweep, log, asker)
-        step = planner.next_step(sweep.plan, history.past, history.in_flight, asker.host, limit)
+        known = sweep.known.get(asker.hardware_class, planner.NOTHING_KNOWN)
+        step = planner.next_step(
+            sweep.plan,
+            history.past,
+            history.in_flight,
+            asker.host,
+            _limit(sweep, log, asker),
+            known=known,
+            spend=spend_of(sweep, log, asker.hardware_class, now, asker.forecast_s),
+        )
         if not isinstance(step, Item):
             return _nothing(asker.host, step)
-        k, n = planner.position(sweep.plan, log, asker.hardware_class, step)
+        k, n = planner.position(sweep.plan, log, asker.hardware_class, step, known)
         line = Started(
             trial_id=f"{sweep.sweep_id}-{log.next_seq:04d}",
             sweep_id=sweep.sweep_id,
@@ -82,7 +90,7 @@ def claim(store: SweepStore, asker: Asker) -> Claim:
         )
         torn = store.append_trial(line)
     message = progress.trial_line(
-        asker.host, step, k, n, _elapsed(sweep, asker, now), _left(sweep, log, history, asker)
+        asker.host, step, k, n, _elapsed(sweep, asker, now), _left(sweep, log, history, asker, known)
     )
     return Claim("item", step.reason, message, step, line.trial_id, k, n, str(torn or ""))
 
@@ -153,13 +161,27 @@ def _limit(sweep: Sweep, log: TrialLog, asker: Asker) -> int | None:
     return max(limit - sum(line.hardware_class != asker.hardware_class for line in mine), 0)
 
 
+def spend_of(
+    sweep: Sweep, log: TrialLog, hardware_class: str, now: str, trial_s: float | None = None
+) -> planner.Spend:
+    """What the sweep may spend and has spent, as one hardware class sees it."""
+    restarts, hours = sweep.options.get("max_restarts"), sweep.options.get("max_hours")
+    return planner.Spend(
+        max_restarts=restarts if isinstance(restarts, int) else None,
+        max_hours=float(hours) if isinstance(hours, int | float) else None,
+        elsewhere=sum(line.hardware_class != hardware_class for line in log.started.values()),
+        hours=planner.hours_at_work(sweep.runs, log.lines, now),
+        trial_hours=(trial_s or 0.0) / 3600,
+    )
+
+
 def _elapsed(sweep: Sweep, asker: Asker, now: str) -> float:
     began = next((run.started_at for run in reversed(sweep.runs) if run.controller == asker.controller), now)
     return max(seconds_between(began, now), 0.0)
 
 
-def _left(sweep: Sweep, log: TrialLog, history: History, asker: Asker) -> float | None:
+def _left(sweep: Sweep, log: TrialLog, history: History, asker: Asker, known: Known) -> float | None:
     hosts = {flight.host for flight in history.in_flight} | {asker.host}
-    remaining = len(planner.open_items(sweep.plan, history.past))
+    remaining = planner.remaining(sweep.plan, history.past, known)
     finished = [line for line in log.finished.values() if line.hardware_class == asker.hardware_class]
     return progress.time_left(finished, remaining, len(hosts), asker.forecast_s)

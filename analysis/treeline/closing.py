@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from treeline import memory
 from treeline import plan as planner
-from treeline.keys import Plan
+from treeline.claiming import spend_of
+from treeline.keys import Known
 from treeline.outcomes import host_states
 from treeline.plan import History
 from treeline.records import Controller, HostState, Outcome, Run, Started, Sweep, utc_now
@@ -42,12 +44,14 @@ def close_sweep(
         sweep, log = store.read_sweep(), store.read_trials()
         histories = {name: _history(log, name, me) for name in _hardware_classes(sweep, log)}
         left = {
-            name: len(planner.open_items(sweep.plan, history.past)) for name, history in histories.items()
+            name: planner.remaining(sweep.plan, history.past, _known(sweep, name))
+            for name, history in histories.items()
         }
         stops = [stop for h in histories.values() if (stop := planner.stop_reason(h.past)) is not None]
         begun = sum(line.controller == me for line in log.started.values())
-        outcome = _outcome(stops, left, begun, sweep.options.get("max_trials_per_run"))
-        states = _states(sweep.plan, histories)
+        spent = _spent(sweep, log, histories)
+        outcome = _outcome(stops, left, spent, begun, sweep.options.get("max_trials_per_run"))
+        states = _states(sweep, histories)
         failures = [
             *_host_failures(states_of_hosts, sum(left.values())),
             *(f"the sweep was stopped: {stop}" for stop in stops),
@@ -55,10 +59,12 @@ def close_sweep(
             *(_left_over(left) if outcome == "incomplete" else []),
             *(_bad(states) if fail_on_bad else []),
         ]
-        message = _message(sweep.sweep_id, outcome, states, sum(left.values()))
+        message = _message(sweep.sweep_id, outcome, states, sum(left.values()), spent)
         run = _end_run(sweep, me, outcome, "; ".join(failures) or message)
         run.hosts = states_of_hosts
         store.write_sweep(sweep)
+    # The memory is the results folder's own; it is only read where a sweep asks for it.
+    memory.remember(store.folder.parent, sweep, log)
     return Closed(outcome, sweep.finished_at is not None, message, tuple(failures), states)
 
 
@@ -76,18 +82,34 @@ def _hardware_classes(sweep: Sweep, log: TrialLog) -> list[str]:
     return list(dict.fromkeys([*by_host.values(), *(name for name in idle if name)]))
 
 
-def _outcome(stops: list[str], left: Mapping[str, int], begun: int, limit: Any) -> Outcome:
+def _known(sweep: Sweep, hardware_class: str) -> Known:
+    return sweep.known.get(hardware_class, planner.NOTHING_KNOWN)
+
+
+def _spent(sweep: Sweep, log: TrialLog, histories: Mapping[str, History]) -> str | None:
+    """Why the sweep may spend no more; None where it may, or was never limited."""
+    now = utc_now()
+    for name, history in histories.items():
+        reason = planner.limit_reason(history.past, [], None, spend_of(sweep, log, name, now))
+        if reason is not None:
+            return reason
+    return None
+
+
+def _outcome(stops: list[str], left: Mapping[str, int], spent: str | None, begun: int, limit: Any) -> Outcome:
     if stops:
         return "stopped"
     if left and not any(left.values()):
         return "complete"
+    if spent is not None:
+        return "limit"
     return "limit" if isinstance(limit, int) and begun >= limit else "incomplete"
 
 
-def _states(plan: Plan, histories: Mapping[str, History]) -> dict[str, int]:
+def _states(sweep: Sweep, histories: Mapping[str, History]) -> dict[str, int]:
     counts: dict[str, int] = {}
-    for history in histories.values():
-        for cell in planner.cells(plan, history.past).values():
+    for name, history in histories.items():
+        for cell in planner.cells(sweep.plan, history.past, _known(sweep, name)).values():
             counts[cell.state] = counts.get(cell.state, 0) + 1
     return counts
 
@@ -126,17 +148,19 @@ def _left_over(left: Mapping[str, int]) -> list[str]:
 
 
 def _bad(states: Mapping[str, int]) -> list[str]:
-    bad = {name: number for name, number in states.items() if name not in ("good", "open")}
+    bad = {name: number for name, number in states.items() if name in planner.BAD_STATES}
     if not bad:
         return []
     return ["fail_on_bad: " + ", ".join(f"{number} {name}" for name, number in bad.items()) + " cells"]
 
 
-def _message(sweep_id: str, outcome: Outcome, states: Mapping[str, int], left: int) -> str:
+def _message(sweep_id: str, outcome: Outcome, states: Mapping[str, int], left: int, spent: str | None) -> str:
     told = ", ".join(f"{number} {name}" for name, number in states.items() if name != "open") or "none yet"
     words = f"sweep {sweep_id}: cells: {told}"
     if outcome == "complete":
         return f"{words}; complete"
+    if outcome == "limit" and spent is not None:
+        return f"{words}; {left} items are left: {spent}"
     if outcome == "limit":
         return f"{words}; {left} items are left for the next run: run the same command again to go on"
     return f"{words}; {left} items are left"

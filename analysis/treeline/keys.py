@@ -17,7 +17,15 @@ import msgspec
 BACKEND_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.\-]*\Z"
 
 Purpose = Literal["explore", "confirm", "audit", "anchor", "retry", "baseline"]
-PlanKind = Literal["grid", "points"]
+PlanKind = Literal["grid", "points", "frontier"]
+Stage = Literal["frontier", "throughput", "confirm"]
+STAGES: tuple[Stage, ...] = ("frontier", "throughput", "confirm")
+# Measured in every service life where no concurrencies are asked for, besides maxreq itself.
+DEFAULT_CONCURRENCY = (1, 8, 32)
+# What finalists are ranked by: the highest tok/s at any load, or at one concurrency. With the clients of a
+# closed loop fixed, more tok/s and less time per token are the same order.
+OBJECTIVE_PATTERN = r"^(throughput|(throughput|latency)@[1-9][0-9]{0,5})\Z"
+
 Count = Annotated[int, msgspec.Meta(ge=1)]
 BackendName = Annotated[str, msgspec.Meta(pattern=BACKEND_PATTERN, max_length=64)]
 
@@ -142,8 +150,29 @@ def busiest_first(client_keys: Iterable[ClientKey]) -> tuple[ClientKey, ...]:
     return tuple(sorted(set(client_keys), key=lambda key: (-key.concurrency, -(key.context or 0))))
 
 
+class Load(PlainStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The concurrencies and contexts to measure in every service life; None: the default."""
+
+    concurrency: tuple[Count, ...] | None = None
+    context: tuple[Count, ...] | None = None
+
+    def keys(self, maxreq: int) -> set[ClientKey]:
+        """Client keys for a service that takes ``maxreq`` requests; more than that would only queue."""
+        asked = self.concurrency or (*DEFAULT_CONCURRENCY, maxreq)
+        contexts: tuple[int | None, ...] = self.context or (None,)
+        return {
+            ClientKey(concurrency=min(concurrency, maxreq), context=context)
+            for concurrency in asked
+            for context in contexts
+        }
+
+
 class Item(PlainStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One planned trial: a cell, why it is run, and the how-many-eth run for that purpose."""
+    """One planned trial: a cell, why it is run, and the how-many-eth run for that purpose.
+
+    ``soak_s``: after its load the service is kept at maxreq for so many seconds. ``lives_group``: lives of
+    several cells that are run in turns, so that they may be compared with one another, carry the same name.
+    """
 
     item_id: str
     cell: str
@@ -152,6 +181,8 @@ class Item(PlainStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ordinal: Count
     reason: str
     client_keys: tuple[ClientKey, ...]
+    soak_s: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    lives_group: str | None = None
 
     @classmethod
     def of(
@@ -162,6 +193,8 @@ class Item(PlainStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         reason: str,
         purpose: Purpose = "explore",
         ordinal: int = 1,
+        soak_s: float | None = None,
+        lives_group: str | None = None,
     ) -> Self:
         """Build an item and its ids from a key; the client keys are put busiest first."""
         return cls(
@@ -172,6 +205,8 @@ class Item(PlainStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             ordinal=ordinal,
             reason=reason,
             client_keys=busiest_first(client_keys),
+            soak_s=soak_s,
+            lives_group=lives_group,
         )
 
     def again(self, purpose: Purpose, ordinal: int, reason: str) -> Item:
@@ -186,12 +221,103 @@ class Excluded(PlainStruct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     reason: str
 
 
+class Column(PlainStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One budget of a slice with the request limits that may be tried there, ascending."""
+
+    budget: Count
+    maxreqs: tuple[Count, ...]
+
+
+class Slice(PlainStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Cells that share a frontier: everything but budget and maxreq is fixed. Budgets ascend."""
+
+    topk: Count
+    block_size: Annotated[int, msgspec.Meta(ge=2)]
+    graphs: bool
+    graph_max_bs: Count | None = None
+    attention_backend: BackendName | None = None
+    columns: tuple[Column, ...]
+
+    def key(self, budget: int, maxreq: int) -> RestartKey:
+        """The restart key of one cell."""
+        return RestartKey(
+            budget=budget,
+            topk=self.topk,
+            maxreq=maxreq,
+            block_size=self.block_size,
+            graphs=self.graphs,
+            graph_max_bs=self.graph_max_bs,
+            attention_backend=self.attention_backend,
+        )
+
+    @property
+    def label(self) -> str:
+        """The slice for people, such as ``topk 8 graphs on``."""
+        return self.key(1, 1)._spelled(f"topk {self.topk}")
+
+    @property
+    def family(self) -> tuple[int, bool, int | None, str | None]:
+        """What must be equal for one slice's staircase to be a first guess of another's: all but topk."""
+        return (self.block_size, self.graphs, self.graph_max_bs, self.attention_backend)
+
+
+class Frontier(PlainStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a frontier plan searches; its items follow from this and from what became of those before.
+
+    ``rows_prior`` orders and guesses, it forbids nothing. ``audit_share`` of the implied cells is audited,
+    chosen by a hash of the cell and ``salt``.
+    """
+
+    slices: tuple[Slice, ...]
+    load: Load = Load()
+    rows_prior: Count = 1200
+    audit_share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.1
+    confirm: bool = True
+    throughput: bool = False
+    salt: str = ""
+
+
+class Finals(PlainStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The lives after the search: finalists in turns between anchors, and a soak of the winner.
+
+    ``lives`` 0: no finalists are compared. ``soak_s`` None: no soak.
+    """
+
+    lives: Annotated[int, msgspec.Meta(ge=0)] = 3
+    finalists: Count = 2
+    soak_s: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    objective: Annotated[str, msgspec.Meta(pattern=OBJECTIVE_PATTERN)] = "throughput"
+
+
+class Known(PlainStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What one hardware class brings along from earlier sweeps.
+
+    ``bad``: cells that the crash memory knows, with the words why. ``baseline``: where the stored reference
+    stands; None where there is none and a plan with a baseline measures it.
+    """
+
+    bad: dict[str, str] = {}
+    baseline: str | None = None
+
+
 class Plan(PlainStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a sweep will run, in order, and what it leaves out."""
+    """What a sweep will run, in order, and what it leaves out.
+
+    A frontier plan has no ``items``: ``frontier`` says what is searched, and the items follow from the
+    history. ``baseline`` is run first where no stored one fits.
+    """
 
     kind: PlanKind
     items: tuple[Item, ...]
     excluded: tuple[Excluded, ...] = ()
+    frontier: Frontier | None = None
+    finals: Finals | None = None
+    baseline: Item | None = None
+
+    def __post_init__(self) -> None:
+        """Keep kind and content together. Raises ValueError."""
+        if (self.kind == "frontier") != (self.frontier is not None):
+            raise ValueError(f"a plan of kind {self.kind} and a frontier to search do not go together")
 
     def digest(self, dialect: str) -> str:
         """Eight hex digits that say "the same measurements": the plan hash.
@@ -209,5 +335,13 @@ class Plan(PlainStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             }
             for item in sorted(self.items, key=lambda item: item.item_id)
         ]
-        text = _JSON.encode({"kind": self.kind, "dialect": dialect, "items": cells})
+        measured: dict[str, Any] = {"kind": self.kind, "dialect": dialect, "items": cells}
+        # Only where it is there: plans without it keep the hash that they always had.
+        if self.frontier is not None:
+            measured["frontier"] = self.frontier
+        if self.finals is not None:
+            measured["finals"] = self.finals
+        if self.baseline is not None:
+            measured["baseline"] = {"key": self.baseline.key, "client_keys": self.baseline.client_keys}
+        text = _JSON.encode(measured)
         return hashlib.sha256(text).hexdigest()[:8]

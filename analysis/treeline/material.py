@@ -19,13 +19,17 @@ class MaterialError(ValueError):
 
 
 class Canary(msgspec.Struct, forbid_unknown_fields=True):
-    """One question whose right answer is known; `expect` is a regular expression on the answer."""
+    """One question whose right answer is known; `expect` is a regular expression on the answer.
+
+    `check`: Python statements that the answered code must pass (treeline_target.coding).
+    """
 
     id: str
     kind: str
     prompt: str
     expect: str
     max_tokens: int = 32
+    check: str | None = None
 
 
 def canaries(path: Path | None = None) -> list[dict[str, object]]:

@@ -68,6 +68,11 @@ def intruders(after: Side | None) -> str | None:
     return f"other processes held GPU memory while the trial ran: {'; '.join(beside)}" if beside else None
 
 
+def orphans(ended: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What a service that was gone had left on the GPUs and the start of a trial ended, one sentence each."""
+    return [f"before the trial, {_holder(one)}, was ended: it was left behind" for one in ended]
+
+
 def _tool_faults(after: Side) -> list[str]:
     problem = str(after.get("problem") or "")
     return [f"the GPU query tool says: {problem}"] if any(mark in problem.lower() for mark in _GONE) else []

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from treeline import provenance
+from treeline import memory, provenance
 from treeline.controller import liveness
 from treeline.jsonl import sync_directory
 from treeline.keys import Plan
@@ -142,6 +142,13 @@ def _begin(
                 variables=request.variables,
                 options=request.options,
                 provenance=dict(hosts),
+                known=memory.known_of(
+                    results,
+                    request.plan,
+                    request.dialect,
+                    hosts,
+                    use_memory=bool(request.options.get("use_memory")),
+                ),
                 runs=[Run(controller=me, started_at=now, notes=notes)],
             )
         )

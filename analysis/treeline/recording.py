@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 from treeline_target import redact
 
-from treeline import baselines, dialects, evidence, jsonl, requests_table
+from treeline import baselines, dialects, evidence, jsonl, node_facts, requests_table
 from treeline.controller import liveness
 from treeline.keys import RestartKey
 from treeline.plain import clean
@@ -29,6 +29,8 @@ __all__ = ["Ended", "Recorded", "record"]
 LOAD = "load.json"
 _ANSWERS = (
     "outcome",
+    "reason",
+    "phase",
     "msg",
     "canaries",
     "coding",
@@ -36,6 +38,7 @@ _ANSWERS = (
     "garbled_samples",
     "warmup",
     "not_measured",
+    "convergence",
     "soak",
     "engine",
 )
@@ -120,6 +123,7 @@ def _expected_width(dialect: str, key: RestartKey) -> int | None:
 def _keep_evidence(store: SweepStore, ended: Ended, width: int | None) -> Kept:
     """Unpack and read the evidence. Bad evidence is a remark; a failing results folder is an error."""
     kept = Kept()
+    kept.remarks.extend(node_facts.orphans(ended.steps.begin.mappings("orphans_ended")))
     kept.remarks.extend(clean(note) for note in ended.steps.evidence.get("notes", list) or [])
     if ended.archive is None:
         kept.remarks.append("no evidence was fetched")

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from treeline.keys import ClientKey, Plan, Purpose, RestartKey
+from treeline.keys import ClientKey, Known, Plan, Purpose, RestartKey
 
 SCHEMA_VERSION = 1
 
@@ -117,7 +117,11 @@ class Started(Line, frozen=True, kw_only=True, tag_field="event", tag="started")
 class Finished(
     Line, frozen=True, kw_only=True, tag_field="event", tag="finished", rename={"class_": "class"}
 ):
-    """A verdict, made once. ``effect`` is all that the planner reads of it."""
+    """A verdict, made once. ``effect`` is all that the planner reads of it.
+
+    ``throughput`` is output tokens/s by point; ``speedup`` its ratio to the stored baseline's, and
+    ``speedup_note`` why there is none.
+    """
 
     status: Status
     effect: Effect
@@ -135,6 +139,9 @@ class Finished(
     gates: tuple[Gate, ...] = ()
     al: float | None = None
     throughput: dict[str, float | None] = {}
+    soak: dict[str, Any] | None = None
+    speedup: dict[str, float] = {}
+    speedup_note: str | None = None
     invocation_id: str | None = None
     previous_invocation_id: str | None = None
     main_pid: int | None = None
@@ -150,7 +157,12 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """What one client key gave inside one service life.
 
     ``window`` describes the stretch over which ``output_tok_s`` was taken; ``duration_s`` is the whole run.
-    ``complete`` false: the load ended before this point did. Latencies are in milliseconds.
+    ``complete`` false: the load ended before this point did. Latencies are in milliseconds, counted from when
+    a request was due; ``late_p99_ms`` is by how much requests were sent after that. ``requests`` = ``ok`` +
+    ``failed`` + ``cancelled`` (in flight at the end). ``output_tok_s`` is that of the window,
+    ``overall_tok_s`` of first send to last token. ``cross_checks``: the figures by the engine's own accounts,
+    each as name, ours, theirs, tolerance and whether they agree. Power and energy are those of all GPUs over
+    the window; ``telemetry_reason`` says why they are missing.
     """
 
     trial_id: str
@@ -189,6 +201,36 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     garbled: int | None = None
     judged: int | None = None
     overrun_share: float | None = None
+    ok: int | None = None
+    retried: int | None = None
+    first_error: str | None = None
+    api: str | None = None
+    streamed: bool | None = None
+    max_tokens: int | None = None
+    loop: Literal["closed", "open"] | None = None
+    rate: float | None = None
+    arrival: str | None = None
+    correct_drafts: int | None = None
+    proposed_drafts: int | None = None
+    accepted_histogram: list[int] | None = None
+    accept_rate: float | None = None
+    overall_tok_s: float | None = None
+    itl_p50_ms: float | None = None
+    itl_p90_ms: float | None = None
+    itl_p99_ms: float | None = None
+    late_p99_ms: float | None = None
+    effective_concurrency: float | None = None
+    goodput: dict[str, Any] | None = None
+    prompt_tokens_mean: float | None = None
+    prompts_sha256: str | None = None
+    prompts_seed: str | None = None
+    cache_flushed: bool | None = None
+    cross_checks: list[dict[str, Any]] | None = None
+    power_w: float | None = None
+    energy_j: float | None = None
+    tokens_per_joule: float | None = None
+    telemetry_reason: str | None = None
+    telemetry: dict[str, Any] | None = None
     engine: str | None = None
     simulated: bool = False
     schema_version: int = SCHEMA_VERSION
@@ -239,7 +281,10 @@ class Run(msgspec.Struct, kw_only=True):
 
 
 class Sweep(msgspec.Struct, kw_only=True):
-    """``sweep.json``. It can be resumed until ``finished_at`` says that every item of the plan is settled."""
+    """``sweep.json``. It can be resumed until ``finished_at`` says that every item of the plan is settled.
+
+    ``known`` is what each hardware class brought along when the sweep was opened.
+    """
 
     sweep_id: str
     plan_hash: str
@@ -249,6 +294,7 @@ class Sweep(msgspec.Struct, kw_only=True):
     variables: dict[str, Any] = {}
     options: dict[str, Any] = {}
     provenance: dict[str, Provenance] = {}
+    known: dict[str, Known] = {}
     runs: list[Run] = []
     finished_at: str | None = None
     outcome: Outcome | None = None

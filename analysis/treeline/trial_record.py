@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import msgspec
@@ -108,6 +109,7 @@ def finished(
         gates=judged,
         al=gates.acceptance_length(points),
         throughput=throughput,
+        soak=steps.load.get("soak", dict) or None,
         speedup=baselines.speedups(against.stored, throughput) if against.stored else {},
         speedup_note=None if against.stored else baselines.without(ended.baseline),
         invocation_id=_invocation(steps),
@@ -180,15 +182,21 @@ def _invocation(steps: Steps) -> str | None:
 
 
 def _throughput(points: list[dict[str, Any]]) -> dict[str, float | None]:
-    """Output tokens/s by concurrency, or by ``<concurrency>@<context>`` where it has several contexts."""
+    """Output tokens/s by concurrency, or by ``<concurrency>@<context>`` where it has several contexts.
+
+    The mean over the repeats of a point.
+    """
     whole = [point for point in points if point.get("complete") is not False]
-    counts = [point.get("concurrency") for point in whole]
-    return {
-        f"{point.get('concurrency')}@{point.get('context')}"
-        if counts.count(point.get("concurrency")) > 1
-        else f"{point.get('concurrency')}": _number(point.get("output_tok_s"))
-        for point in whole
-    }
+    contexts: dict[Any, set[Any]] = {}
+    for point in whole:
+        contexts.setdefault(point.get("concurrency"), set()).add(point.get("context"))
+    rates: dict[str, list[float]] = {}
+    for point in whole:
+        several = len(contexts[point.get("concurrency")]) > 1
+        name = f"{point.get('concurrency')}" + (f"@{point.get('context')}" if several else "")
+        rate = _number(point.get("output_tok_s"))
+        rates.setdefault(name, []).extend([] if rate is None else [rate])
+    return {name: round(fmean(found), 3) if found else None for name, found in rates.items()}
 
 
 def _times(claim: Started, steps: Steps, now: str) -> Times:

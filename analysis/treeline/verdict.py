@@ -36,6 +36,10 @@ _ADVICE: dict[Status, str] = {
     "fallback": "The engine runs without speculation: look in its log for why it was switched off.",
     "measurement_invalid": "Its figures cannot be used; the item is measured again.",
 }
+_LOAD_TIMEOUT = (
+    "The engine served and did not get done with the load: look for a hang (py-spy dump of the scheduler). "
+    "If it was only slow, raise treeline_load_bound_s or treeline_no_token_timeout_s."
+)
 # The engine phase in which these are seen: it serves.
 _WHILE_SERVING = ("ok", "mismatch", "garbled", "accept_collapse", "fallback", "measurement_invalid")
 
@@ -230,13 +234,14 @@ def _complete(facts: TrialFacts, finding: _Finding) -> Verdict:
     log, status = facts.log, finding.status
     kind = finding.kind or _kind(status, log)
     class_ = _class(status, log)
-    by_log = log if log is not None and class_ not in (None, *_NO_CAUSE) and class_ == log.class_ else None
+    # Of a cause without a class the log still tells the line, the rank and the batch.
+    by_log = log if log is not None and class_ not in (None, "ok") and class_ == log.class_ else None
     phase = _phase(finding, log)
     captured_bs = by_log.captured_bs if by_log and phase == "graph_capture" else None
     first_error = (
         (by_log.first_error if by_log else None) or finding.message or (log.first_error if log else None)
     )
-    advice = (by_log.advice if by_log else None) or _ADVICE.get(status) or (log.advice if log else None)
+    advice = (by_log.advice if by_log else None) or _advice(finding) or (log.advice if log else None)
     others = () if log is None or log.class_ in (class_, *_NO_CAUSE) else (log.class_,)
     return Verdict(
         status=status,
@@ -252,6 +257,12 @@ def _complete(facts: TrialFacts, finding: _Finding) -> Verdict:
         advice=None if status == "ok" else advice or None,
         secondary=(*others, *(log.secondary if log else ())),
     )
+
+
+def _advice(finding: _Finding) -> str | None:
+    if finding.status == "timeout" and finding.step == "load":
+        return _LOAD_TIMEOUT
+    return _ADVICE.get(finding.status)
 
 
 def _class(status: Status, log: LogFacts | None) -> str | None:

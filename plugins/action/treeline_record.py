@@ -24,6 +24,7 @@ ARGUMENTS = {
     "dialect": {"type": "raw"},
     "options": {"type": "dict", "default": {}},
     "failure": {"type": "str", "default": ""},
+    "points_asked": {"type": "int"},
 }
 
 
@@ -75,4 +76,5 @@ def _ended(args: dict[str, Any]) -> recording.Ended:
         failure=clean(args["failure"]),
         host=args["host"],
         baseline=str(args["options"].get("baseline") or "skip"),
+        points_asked=args["points_asked"],
     )

@@ -28,6 +28,7 @@ class ActionModule(ActionBase):
             "found_units",
             "forecast_load_s",
             "forecast_measure_s",
+            "results_dir",
         }
     )
 
@@ -56,7 +57,8 @@ class ActionModule(ActionBase):
             group_hosts=args.get("group_hosts"),
             folders=[Path.cwd(), REPOSITORY, REPOSITORY / "playbooks" / "plans"],
             found_units=args.get("found_units") or [],
-            rates=request.Rates(
+            rates=_measured(args)
+            or request.Rates(
                 load_s=_number(args, "forecast_load_s", usual.load_s),
                 measure_s=_number(args, "forecast_measure_s", usual.measure_s),
             ),
@@ -68,7 +70,21 @@ class ActionModule(ActionBase):
             return result | {"failed": True, "msg": str(error)}
         for line in (*outcome.forecast, *(f"Note: {note}" for note in outcome.notes)):
             self._display.display(line)
+        if self._task.check_mode:
+            from treeline.plan.rehearse import rehearsal_lines
+
+            for line in rehearsal_lines(outcome.plan):
+                self._display.display(line)
         return result | {"changed": False} | outcome.to_dict()
+
+
+def _measured(args: dict[str, Any]) -> Any:
+    """What trials on these hosts took in earlier sweeps; None where nothing is on record."""
+    if not args.get("results_dir"):
+        return None
+    from treeline.history_rates import rates_of_results
+
+    return rates_of_results(Path(args["results_dir"]), args.get("group_hosts"))
 
 
 def _number(args: dict[str, Any], name: str, default: float) -> float:

@@ -42,6 +42,9 @@ options:
     description: Options of the sweep; C(baseline) is named with the canaries.
     type: dict
     default: {}
+  points_asked:
+    description: Rows that the load was to give; not given, one for each client key.
+    type: int
   failure:
     description: What ended the trial's block, used where no module said more.
     type: str

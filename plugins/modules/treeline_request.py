@@ -48,6 +48,9 @@ options:
     description: Seconds of load in one trial, for the forecast.
     type: float
     default: 120
+  results_dir:
+    description: Earlier sweeps; what their trials took replaces the guesses of the forecast.
+    type: path
 author:
   - Treeline
 """

@@ -13,8 +13,17 @@ import click
 # Command -> module under treeline.cli that holds it as `command`, and its line in the list of commands.
 COMMANDS = {
     "classify": ("classify", "Tell the cause of a failure from a log."),
-    "report": ("report", "Print a sweep's table and write its summary."),
+    "compare": ("compare", "Say what changed from one sweep to another."),
+    "export": ("export", "Write sweeps as CSV, Parquet or InferenceX-like rows."),
+    "import": ("import_", "Read measurements of other tools, marked foreign."),
+    "load": ("load", "Load a server and print what it gives."),
+    "rollouts": ("rollouts", "List rollouts, or show one."),
+    "frontier": ("frontier", "Try the search for the frontier against a table of the truth."),
+    "plan": ("plan", "Forecast a plan without hosts, or tell the story of a sweep."),
+    "report": ("report", "Print a sweep's table, write its summary and its report."),
+    "signatures": ("signatures", "Look at the failure classes, or check your own."),
     "status": ("status", "Say how far a sweep is."),
+    "sweep": ("sweep", "Run a sweep and watch it."),
 }
 
 

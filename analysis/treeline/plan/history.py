@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from treeline.keys import Item, Plan
 from treeline.plain import clean
 from treeline.records import Effect, Finished, Started
 
@@ -20,7 +19,8 @@ class Past(msgspec.Struct, frozen=True, kw_only=True):
 
     ``this_run``: it belongs to the playbook run that asks now. Only those count for the rules that take a
     host out or stop the sweep: whoever starts the sweep again has seen what happened before.
-    ``what`` describes it for people; the planner does not read it.
+    ``what`` describes it for people; the planner does not read it. ``throughput`` is in tokens/s by
+    concurrency or ``<concurrency>@<context>``, as the trial's record has it.
     """
 
     trial_id: str
@@ -30,6 +30,7 @@ class Past(msgspec.Struct, frozen=True, kw_only=True):
     effect: Effect | None
     this_run: bool = True
     what: str = ""
+    throughput: dict[str, float | None] = {}
 
 
 class InFlight(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,21 +80,6 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
         return cls(past=tuple(past), in_flight=tuple(flying))
 
 
-def position(plan: Plan, log: TrialLog, hardware_class: str, item: Item) -> tuple[int, int]:
-    """``k`` of ``n`` for people: the how-many-eth cell of the plan this is, in the order of first starts.
-
-    Only items planned to be explored count: repeats and audits keep the number of the cell they repeat.
-    """
-    planned = [entry for entry in plan.items if entry.purpose == "explore"]
-    begun = dict.fromkeys(
-        line.cell
-        for line in log.started.values()
-        if line.hardware_class == hardware_class and line.purpose == "explore"
-    )
-    order = list(begun) if item.cell in begun else [*begun, item.cell]
-    return order.index(item.cell) + 1, len(planned)
-
-
 def _finished(line: Finished, this_run: bool) -> Past:
     cause = f" {line.class_}" if line.class_ and line.class_ != "ok" else ""
     return Past(
@@ -103,6 +89,7 @@ def _finished(line: Finished, this_run: bool) -> Past:
         host=line.host,
         effect=line.effect,
         this_run=this_run,
+        throughput=line.throughput,
         what=f"{line.status}{cause}" + (f": {clean(line.first_error, 160)}" if line.first_error else ""),
     )
 

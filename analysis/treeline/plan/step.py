@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import msgspec
 
-from treeline.keys import Item, Plan
-from treeline.plan.cells import MAX_BACKS, NEVER_RUN, Standing, retry_of, standings
+from treeline.keys import Item, Known, Plan
+from treeline.plan.agenda import Agenda
+from treeline.plan.cells import Standing
+from treeline.plan.evidence import Evidence
 from treeline.plan.history import InFlight, Past
+from treeline.plan.limits import GO_ON, Spend
+from treeline.plan.outcome import known_and_open
 from treeline.records import Effect
 
 
@@ -46,6 +50,9 @@ class Out:
 
 Step = Item | Wait | Done | Stop | Out
 
+NOTHING_KNOWN = Known()
+UNLIMITED = Spend()
+
 # Trials that say nothing (void, interrupted) neither make nor break a row of two.
 _TELLING: frozenset[Effect] = frozenset(("good", "bad", "repeat", "repeat_transient", "dialect", "setup"))
 
@@ -65,43 +72,65 @@ def next_step(
     in_flight: Sequence[InFlight],
     host: str,
     limit: int | None = None,
+    *,
+    known: Known = NOTHING_KNOWN,
+    spend: Spend = UNLIMITED,
 ) -> Step:
     """What ``host`` does next; the same arguments always give the same answer.
 
     Args:
-        plan: items in the order in which they are to be run.
+        plan: items in the order in which they are to be run, or the frontier that is searched.
         history: trials that are over, in the order of their verdicts, all of this host's hardware class.
         in_flight: trials being worked on; those of ``host`` itself are taken as given up.
         host: the host that asks.
         limit: trials that one run of the playbook may start; None for no limit.
+        known: what this hardware class brings along from earlier sweeps.
+        spend: what the whole sweep may cost.
     """
     if (stop := stop_reason(history)) is not None:
         return Stop(stop)
+    evidence = Evidence.of(history)
+    agenda = Agenda(plan, evidence, known)
     elsewhere = [flight for flight in in_flight if flight.host != host]
-    busy = {flight.item_id for flight in elsewhere}
-    known = standings(history)
-    ready = [item for item in _open_items(plan, known) if item.item_id not in busy]
-    returning = [flight for flight in elsewhere if _may_come_back(flight, known)]
-    if not ready and not returning:
+    # Steps that may turn out not to be needed are not worth it where restarts are counted.
+    item = agenda.pick(host, elsewhere, ahead=not spend.limited)
+    returning = [flight for flight in elsewhere if agenda.may_bring_more(flight)]
+    if item is None and not returning:
         return Done("every item of the plan is done", complete=not elsewhere)
     if (out := out_reason(history, host)) is not None:
         return Out(host, out)
-    begun = sum(past.this_run for past in history) + len(elsewhere)
-    if limit is not None and begun >= limit:
-        return Done(
-            f"this run has started {begun} trials, as many as max_trials_per_run allows. "
-            "Run the same command again to go on",
-            complete=False,
-        )
-    if not ready:
+    if (enough := limit_reason(history, elsewhere, limit, spend)) is not None:
+        found = "" if plan.frontier is None else f". {known_and_open(plan, history, known)}"
+        return Done(f"{enough}{found}", complete=False)
+    if item is None:
         names = ", ".join(f"{flight.item_id} on {flight.host}" for flight in returning)
-        return Wait(f"what is left is being run ({names}) and may have to be run again")
-    return _with_reason(ready[0], known.get(ready[0].item_id, NEVER_RUN))
+        if plan.frontier is None:
+            return Wait(f"what is left is being run ({names}) and may have to be run again")
+        return Wait(f"what comes next depends on what is being run ({names})")
+    return _with_reason(item, evidence.standing(item.item_id))
 
 
-def open_items(plan: Plan, history: Sequence[Past]) -> list[Item]:
-    """Items that still have to be run, those in flight included, in the order of handing out."""
-    return _open_items(plan, standings(history))
+def open_items(plan: Plan, history: Sequence[Past], known: Known = NOTHING_KNOWN) -> list[Item]:
+    """Items that have to be run now, those in flight included, in the order of handing out.
+
+    A frontier plan's later items follow from these: ``remaining`` estimates how many there will be.
+    """
+    return Agenda(plan, Evidence.of(history), known).open_items()
+
+
+def limit_reason(
+    history: Sequence[Past], in_flight: Sequence[InFlight], limit: int | None, spend: Spend
+) -> str | None:
+    """Why no more trials are begun although some are wanted; None where one more may be.
+
+    Args:
+        limit: trials that one run of the playbook may start.
+        spend: what the whole sweep may cost; every trial that was begun counts as a restart.
+    """
+    begun = sum(past.this_run for past in history) + len(in_flight)
+    if limit is not None and begun >= limit:
+        return f"this run has started {begun} trials, as many as max_trials_per_run allows. {GO_ON}"
+    return spend.reason_to_end(len(history) + len(in_flight))
 
 
 def stop_reason(history: Sequence[Past]) -> str | None:
@@ -132,34 +161,6 @@ def out_reason(history: Sequence[Past], host: str) -> str | None:
     if len(mine) >= 2 and all(past.effect in ("void", "node") for past in mine[-2:]):
         return f"two of its trials in a row were void (the last: {mine[-1].what})"
     return None
-
-
-def _open_items(plan: Plan, known: dict[str, Standing]) -> list[Item]:
-    """Items still to be run: planned ones first, then repeats; those that went back wait behind the others.
-
-    An interrupted item keeps its place: it did not go wrong.
-    """
-    wanted = [item for item in _items_with_repeats(plan, known) if known.get(item.item_id, NEVER_RUN).open]
-
-    def turn(item: Item) -> tuple[bool, int]:
-        standing = known.get(item.item_id, NEVER_RUN)
-        return item.purpose == "retry", standing.backs - standing.interrupted
-
-    return sorted(wanted, key=turn)
-
-
-def _items_with_repeats(plan: Plan, known: dict[str, Standing]) -> Iterator[Item]:
-    for item in plan.items:
-        yield item
-        retry = retry_of(item, known.get(item.item_id, NEVER_RUN))
-        if retry is not None:
-            yield retry
-
-
-def _may_come_back(flight: InFlight, known: dict[str, Standing]) -> bool:
-    """Whether some outcome of this trial would leave work: it is tried again, or owed a repeat."""
-    is_retry = flight.item_id.split("/")[1:2] == ["retry"]
-    return not is_retry or known.get(flight.item_id, NEVER_RUN).backs < MAX_BACKS
 
 
 def _with_reason(item: Item, standing: Standing) -> Item:

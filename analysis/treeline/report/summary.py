@@ -18,6 +18,7 @@ from treeline.events import EVENTS, FailureEvent, read_events, render
 from treeline.outcomes import host_states
 from treeline.plain import clean
 from treeline.records import HostState, Sweep
+from treeline.report.apart import draw_page
 from treeline.report.frame import trials_frame
 from treeline.report.table import (
     EXTRAPOLATED,
@@ -49,6 +50,10 @@ class Summary:
     """Trials in the main table: one for each item of the plan that was begun."""
     counts: dict[str, int]
     """Status to number of trials, main table only."""
+    page: Path | None = None
+    """The report, where one was asked for and drawn."""
+    remark: str = ""
+    """Why no report was drawn, where one was asked for."""
 
 
 @dataclass(frozen=True)
@@ -91,10 +96,13 @@ def write_summary(
     hosts: Mapping[str, Mapping[str, Any]] | None = None,
     color: bool = False,
     width: int | None = None,
+    page_within_s: float | None = None,
 ) -> Summary:
     """Summarise a sweep folder: write both files and return the table for the terminal.
 
     hosts: per host what `treeline.outcomes.host_outcome` returns, where the run that asks knows it.
+    page_within_s: draw `report.html`, too, within so many seconds. A report that cannot be drawn, or not in
+    time, is a remark and no failure. None draws none.
     Raises StoreError: the folder holds no sweep, cannot be read, or cannot be written.
     """
     facts = _gather(sweep_dir, hosts)
@@ -104,12 +112,16 @@ def write_summary(
     else:
         jsonl.write_atomic(sweep_dir / OTHER_CSV, _csv(facts.other))
     jsonl.write_atomic(sweep_dir / MARKDOWN, _markdown(facts).encode("utf-8", "replace"))
+    page, remark = draw_page(sweep_dir, page_within_s) if page_within_s is not None else (None, "")
+    table = _terminal(facts, color=color, width=width)
     return Summary(
-        table=_terminal(facts, color=color, width=width),
+        table="\n".join([table, *([str(page)] if page else []), *([remark] if remark else [])]),
         csv=sweep_dir / CSV,
         markdown=sweep_dir / MARKDOWN,
         trials=len(facts.main),
         counts=facts.counts,
+        page=page,
+        remark=remark,
     )
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from treeline.dialects import Dialect
-from treeline.keys import Plan
-from treeline.request import sources
-from treeline.request.cells import Cells, Load
+from treeline.keys import ClientKey, Frontier, Item, Load, Plan, PlanKind, RestartKey
+from treeline.request import sources, stages
+from treeline.request.cells import Cells
 from treeline.request.fill import LARGEST_GRID, Axes, fill_grid, fill_points, grid_size
-from treeline.request.forecast import Rates, forecast_lines
+from treeline.request.forecast import Costs, Rates, forecast_lines
 from treeline.request.problems import Problem, RequestError
 from treeline.request.public import CLIENT_VARIABLES, KEY_VARIABLES, misplaced, stray_words, unknown_names
 from treeline.request.reader import Options, Reader, counts, read_axes, read_options
@@ -97,21 +97,35 @@ def understand(variables: Mapping[str, Any], around: Surroundings | None = None)
     points = sources.points_file(reader, around.folders) if kind == "points" else None
     dialect_name, dialect = sources.dialect(reader, points, around.folders)
     options = read_options(reader, sources.baseline(reader, points))
-    if kind == "grid":
+    wishes = stages.read(reader, kind)
+    if kind in ("grid", "frontier"):
         budget_misspelt = any(problem.suggestion == "budget" for problem in typing_errors)
-        _check_grid(reader, axes, dialect, budget_misspelt)
+        _check_size(reader, kind, axes)
+        if kind == "grid":
+            _check_grid(reader, dialect, budget_misspelt)
     if dialect is None or kind is None or (kind == "points" and points is None):
         raise RequestError(reader.problems)
 
     cells = Cells(dialect)
+    items: tuple[Item, ...] = ()
+    frontier: Frontier | None = None
     if points is not None:
         items = fill_points(cells, points, axes, load, reader, around.rows_prior)
+    elif kind == "frontier" and not reader.problems:
+        frontier = stages.fill_frontier(cells, axes, load, around.rows_prior, wishes)
     elif not reader.problems:
         items = fill_grid(cells, Axes.of(axes, dialect), load, around.rows_prior)
     if reader.problems:
         raise RequestError(reader.problems)
-    plan = Plan(kind=kind, items=items, excluded=cells.left_out())
-    _check_not_empty(plan)
+    _check_not_empty(kind, cells)
+    plan = Plan(
+        kind=kind,
+        items=items,
+        excluded=cells.left_out(),
+        frontier=frontier,
+        finals=stages.finals(kind, wishes),
+        baseline=stages.baseline_of(cells.loads) if options.baseline == "auto" else None,
+    )
     return Outcome(
         plan=plan,
         plan_hash=plan.digest(dialect_name),
@@ -127,7 +141,7 @@ def understand(variables: Mapping[str, Any], around: Surroundings | None = None)
             rows_prior=around.rows_prior,
             hosts=around.group_hosts or (),
             units=around.found_units,
-            max_trials_per_run=options.max_trials_per_run,
+            costs=Costs.of(options),
         ),
         forecast_trial_s=around.rates.trial_s,
     )
@@ -136,13 +150,24 @@ def understand(variables: Mapping[str, Any], around: Surroundings | None = None)
 def axes_of(plan: Plan) -> dict[str, list[Any]]:
     """The values that occur in a plan for each variable of key and load; sorted, None first."""
     found: dict[str, set[Any]] = {name: set() for name in (*KEY_VARIABLES, *CLIENT_VARIABLES)}
-    for item in plan.items:
+    for key, client_keys in _planned(plan):
         for name in KEY_VARIABLES:
-            found[name].add(getattr(item.key, name))
-        for client_key in item.client_keys:
+            found[name].add(getattr(key, name))
+        for client_key in client_keys:
             for name in CLIENT_VARIABLES:
                 found[name].add(getattr(client_key, name))
     return {name: sorted(each, key=lambda v: (v is not None, v)) for name, each in found.items()}
+
+
+def _planned(plan: Plan) -> Iterator[tuple[RestartKey, Iterable[ClientKey]]]:
+    """Cells of a plan with their loads."""
+    for item in plan.items:
+        yield item.key, item.client_keys
+    if plan.frontier is not None:
+        for part in plan.frontier.slices:
+            for column in part.columns:
+                for limit in column.maxreqs:
+                    yield part.key(column.budget, limit), plan.frontier.load.keys(limit)
 
 
 def _faults_around(around: Surroundings) -> Iterable[Problem]:
@@ -160,24 +185,26 @@ def _faults_around(around: Surroundings) -> Iterable[Problem]:
         yield Problem("treeline_rows_prior", wrong, str(around.rows_prior), allowed="such as 1200")
 
 
-def _check_grid(
-    reader: Reader, axes: Mapping[str, Sequence[Any]], dialect: Dialect | None, budget_misspelt: bool
-) -> None:
+def _check_grid(reader: Reader, dialect: Dialect | None, budget_misspelt: bool) -> None:
     needed = dialect is None or dialect.changes("budget")
     if needed and "budget" not in reader.variables and not budget_misspelt:
         allowed = "-e budget=8,16, or -e points=FILE for a list of configurations"
         reader.complain("budget", "is not given, and a grid needs it", allowed)
-    size = grid_size(axes)
+
+
+def _check_size(reader: Reader, kind: PlanKind, axes: Mapping[str, Sequence[Any]]) -> None:
+    usual = {"budget": stages.FRONTIER_BUDGETS, "maxreq": stages.FRONTIER_MAXREQS}
+    size = grid_size((usual if kind == "frontier" else {}) | dict(axes))
     if size > LARGEST_GRID:
         wrong = f"makes {size} configurations of these lists; at most {LARGEST_GRID} are taken"
-        reader.problems.append(Problem("plan", wrong, "'grid'", allowed="shorter lists"))
+        reader.problems.append(Problem("plan", wrong, repr(kind), allowed="shorter lists"))
 
 
-def _check_not_empty(plan: Plan) -> None:
-    if not plan.items:
-        reasons = "; ".join(f"{excluded.key.label}: {excluded.reason}" for excluded in plan.excluded[:3])
+def _check_not_empty(kind: PlanKind, cells: Cells) -> None:
+    if not cells.loads:
+        reasons = "; ".join(f"{left.key.label}: {left.reason}" for left in cells.left_out()[:3])
         wrong = f"leaves no configuration to run: {reasons}"
-        raise RequestError([Problem("plan", wrong, repr(plan.kind))])
+        raise RequestError([Problem("plan", wrong, repr(kind))])
 
 
 def _no_ops(reader: Reader, dialect: Dialect) -> Iterable[str]:

@@ -12,26 +12,7 @@ import msgspec
 
 from treeline import dialects
 from treeline.dialects import Dialect
-from treeline.keys import ClientKey, Excluded, Item, RestartKey
-
-DEFAULT_CONCURRENCY = (1, 8, 32)
-
-
-class Load(msgspec.Struct, frozen=True, kw_only=True):
-    """The concurrencies and contexts to measure; None: the default."""
-
-    concurrency: tuple[int, ...] | None = None
-    context: tuple[int, ...] | None = None
-
-    def keys(self, maxreq: int) -> set[ClientKey]:
-        """Client keys for a service that takes ``maxreq`` requests; more than that would only queue."""
-        asked = self.concurrency or (*DEFAULT_CONCURRENCY, maxreq)
-        contexts: tuple[int | None, ...] = self.context or (None,)
-        return {
-            ClientKey(concurrency=min(concurrency, maxreq), context=context)
-            for concurrency in asked
-            for context in contexts
-        }
+from treeline.keys import ClientKey, Excluded, Item, Load, RestartKey
 
 
 class Cells(msgspec.Struct):

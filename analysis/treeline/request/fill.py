@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from treeline.dialects import Dialect
-from treeline.keys import USUAL_BLOCK_SIZE, Item, RestartKey
-from treeline.request.cells import Cells, Load
+from treeline.keys import USUAL_BLOCK_SIZE, Item, Load, RestartKey
+from treeline.request.cells import Cells
 from treeline.request.points import Point, PointsFile
 from treeline.request.public import ALLOWED_IN_POINT, CLIENT_VARIABLES, KEY_VARIABLES
 from treeline.request.reader import READ_ONE, Reader, counts
@@ -52,6 +52,12 @@ def fill_grid(cells: Cells, axes: Axes, load: Load, rows_prior: int) -> tuple[It
     Every cell costs one restart whatever the order; what saves restarts is to leave out what the engine
     cannot tell apart. Ties go to the eager service (no capture to die in), then to the smaller tree.
     """
+    cross(cells, axes, load, rows_prior, "grid")
+    return cells.items(sorted(cells.loads, key=_risk), rows_prior)
+
+
+def cross(cells: Cells, axes: Axes, load: Load, rows_prior: int, reason: str) -> None:
+    """Add every combination of the axes to the cells."""
     kept = (axes.topk, axes.block_size, axes.graphs, axes.graph_max_bs, axes.attention_backend)
     for topk, block_size, graphs, cap, backend in itertools.product(*kept):
         for budget in axes.budget or (block_size - 1,):
@@ -65,8 +71,7 @@ def fill_grid(cells: Cells, axes: Axes, load: Load, rows_prior: int) -> tuple[It
                     graph_max_bs=cap,
                     attention_backend=backend,
                 )
-                cells.add(key, load, "grid")
-    return cells.items(sorted(cells.loads, key=_risk), rows_prior)
+                cells.add(key, load, reason)
 
 
 def default_maxreq(budget: int, block_size: int, dialect: Dialect, rows_prior: int) -> int:

@@ -22,7 +22,7 @@ ALLOWED: dict[str, str] = {
     "attention_backend": "a name, none, a comma list or a YAML list, such as attention_backend=triton,none",
     "concurrency": "a number, a comma list or a YAML list, such as concurrency=1,8,32",
     "context": "a number of prompt tokens, a comma list or a YAML list, such as context=1024,8192",
-    "plan": "grid or points",
+    "plan": "grid, points or frontier",
     "points": "the path of a .csv, .yml or .yaml file, such as points=playbooks/plans/field-notes.yml",
     "engine_dialect": "the name of a dialect or the path of a dialect file",
     "baseline": "auto or skip",
@@ -30,6 +30,13 @@ ALLOWED: dict[str, str] = {
     "fail_on_bad": "true or false",
     "interrupt_traffic": "true or false",
     "max_trials_per_run": "a number, such as max_trials_per_run=200",
+    "max_restarts": "a number, such as max_restarts=30",
+    "max_hours": "a number of hours, such as max_hours=2.5",
+    "use_memory": "true or false",
+    "stages": "frontier, throughput and confirm, or the first or two of them, such as stages=frontier",
+    "lives": "a number of service lives for each finalist, such as lives=3; 0 for none",
+    "soak": "a time, such as soak=10m, 600 or 1h; 0 for none",
+    "objective": "throughput, throughput@N or latency@N with N clients, such as objective=throughput@32",
 }
 PUBLIC = tuple(ALLOWED)
 

@@ -26,13 +26,19 @@ READ_ONE: dict[str, Callable[[Any], Any]] = {
 
 
 class Options(PlainStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a sweep is run, as far as it does not change what is measured. ``ready_timeout`` is in seconds."""
+    """How a sweep is run, as far as it does not change what is measured. ``ready_timeout`` is in seconds.
+
+    ``max_restarts`` and ``max_hours`` are what the whole sweep may cost; None is no limit.
+    """
 
     ready_timeout: int = 1800
     fail_on_bad: bool = False
     interrupt_traffic: bool = False
     max_trials_per_run: int = 200
     baseline: Baseline = "skip"
+    max_restarts: int | None = None
+    max_hours: float | None = None
+    use_memory: bool = False
 
 
 class Reader:
@@ -99,6 +105,9 @@ def read_options(reader: Reader, baseline: Baseline | None) -> Options:
         "interrupt_traffic": reader.read("interrupt_traffic", values.switch),
         "max_trials_per_run": reader.read("max_trials_per_run", values.whole),
         "baseline": baseline,
+        "max_restarts": reader.read("max_restarts", values.whole),
+        "max_hours": reader.read("max_hours", values.hours),
+        "use_memory": reader.read("use_memory", values.switch),
     }
     return Options(**{name: value for name, value in given.items() if value is not None})
 

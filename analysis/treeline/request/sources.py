@@ -23,14 +23,15 @@ def plan_kind(reader: Reader) -> PlanKind | None:
     if "plan" not in reader.variables:
         return "points" if has_points else "grid"
     word = reader.read("plan", lambda value: values.word(value, ("grid", "points", "frontier")))
-    if word == "frontier":
-        reader.complain("plan", "is not run by this version, which runs grid and points")
-    elif word == "points" and not has_points:
+    if word == "points" and not has_points:
         reader.complain("points", "is not given, and plan=points reads its configurations from there")
-    elif word == "grid" and has_points:
-        reader.complain("points", "is given, but plan=grid crosses budget, topk, maxreq and the other lists")
+    elif word in ("grid", "frontier") and has_points:
+        wrong = f"is given, but plan={word} crosses budget, topk, maxreq and the other lists"
+        reader.complain("points", wrong)
     elif word == "grid":
         return "grid"
+    elif word == "frontier":
+        return "frontier"
     elif word == "points":
         return "points"
     return None

@@ -17,12 +17,15 @@ T = TypeVar("T")
 # Far beyond any engine; it keeps arithmetic and file names small and catches slips such as 1600000000.
 LARGEST = 1_000_000
 LONGEST_AXIS = 1_000
+LONGEST_S = 24 * 3600
 
 _NOTHING = {"~", "null", "none"}
 _BLANKS = " \t\r\n"
 _LONGEST_NAME = 64
 # int() also takes digits of other scripts, signs, underscores and blanks; a typed number has none of these.
 _DIGITS = re.compile(r"[0-9]+")
+_DECIMAL = re.compile(r"[0-9]{1,9}(\.[0-9]{1,6})?")
+_UNITS = {"s": 1, "m": 60, "h": 3600}
 _BACKEND = re.compile(BACKEND_PATTERN)
 
 
@@ -48,6 +51,48 @@ def whole(value: Any, smallest: int = 1) -> int:
     if number > LARGEST:
         raise FaultError(value, f"is larger than {LARGEST}")
     return number
+
+
+def hours(value: Any) -> float:
+    """A number of hours greater than 0, as a number or as text."""
+    number = _decimal(value, "is not a number of hours > 0")
+    if number <= 0:
+        raise FaultError(value, "is not a number of hours > 0")
+    if number > LARGEST:
+        raise FaultError(value, f"is larger than {LARGEST}")
+    return number
+
+
+def seconds(value: Any) -> float:
+    """A time in seconds, 0 or more: a number of seconds, or one with s, m or h behind it, such as ``10m``."""
+    wrong = "is not a time such as 10m, 600 or 1h"
+    unit = 1
+    number = value
+    if isinstance(value, str):
+        number = value.strip(_BLANKS)
+        if number[-1:].lower() in _UNITS:
+            number, unit = number[:-1], _UNITS[number[-1].lower()]
+    try:
+        total = _decimal(number, wrong) * unit
+    except FaultError as fault:
+        raise FaultError(value, fault.wrong) from None
+    if total > LONGEST_S:
+        raise FaultError(value, f"is longer than {LONGEST_S / 3600:g}h")
+    return total
+
+
+def _decimal(value: Any, wrong: str) -> float:
+    """A decimal number that is not negative, as a number or as plain digits."""
+    if isinstance(value, str):
+        digits = value.strip(_BLANKS)
+        if not digits:
+            raise FaultError(value, "is empty")
+        if not _DECIMAL.fullmatch(digits):
+            raise FaultError(value, wrong)
+        return float(digits)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
+        raise FaultError(value, wrong)
+    return float(value)
 
 
 def switch(value: Any) -> bool:

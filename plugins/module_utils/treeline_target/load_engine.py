@@ -17,6 +17,7 @@ class Facts:
     """Name (`sglang`, `reference`), whether its times are simulated, and the seconds behind that so far.
 
     `overrun_s` is by how much real computing exceeded the simulated step times; None for real engines.
+    `known`: the engine gave an account of itself.
     """
 
     name: str
@@ -25,6 +26,8 @@ class Facts:
     overrun_s: Optional[float]
     model: str
     incremental: bool
+    speculative: bool = False
+    known: bool = True
 
 
 def facts(server_info: Mapping[str, Any]) -> Facts:
@@ -43,6 +46,8 @@ def facts(server_info: Mapping[str, Any]) -> Facts:
         overrun_s=_total(timings, "overrun_s"),
         model=str(model),
         incremental=bool(server_info.get("incremental_streaming_output") or server_info.get("stream_output")),
+        speculative=bool(server_info.get("speculative_algorithm")),
+        known=bool(server_info),
     )
 
 
@@ -87,6 +92,6 @@ class PeakWatch:
             if page is None:
                 return
             running = running_requests(page)
-            if running is not None:
+            if running:  # none running is what is seen between requests, and no peak
                 self.peak = max(self.peak or 0, running)
             await asyncio.sleep(POLL_S)

@@ -19,13 +19,16 @@ from .load_spec import ClientKey
 from .load_stream import Exchange
 
 FILE_NAME = "requests.ndjson.gz"
+# Arrivals that are written for one request; of longer answers, every second, fourth, ... one.
+MAX_ARRIVALS = 128
+SAMPLE = 200
 
 
 @dataclass
 class Record:
     """One request: which phase and point it belongs to, when it was due, and what became of it.
 
-    `intended` is when its place in the loop became free (seconds, CLOCK_MONOTONIC).
+    `intended` is when it was due (seconds, CLOCK_MONOTONIC): in a closed loop when its place became free.
     """
 
     phase: str
@@ -33,21 +36,38 @@ class Record:
     index: int
     intended: float
     exchange: Exchange
+    repeat: int = 1
     garbled: Optional[garble.Report] = None
+    characters_in: int = 0
+    text_sha256: Optional[str] = None
+    characters: int = 0
+    sample: str = ""
 
     def judge(self) -> None:
-        """Run the garble detector on the output, once."""
-        if self.garbled is None and self.exchange.error is None:
-            self.garbled = garble.inspect(self.exchange.text)
+        """Run the garble detector on the output and hash it, once; then the text is forgotten."""
+        if self.text_sha256 is not None:
+            return
+        text = self.exchange.text
+        if self.exchange.error is None:
+            self.garbled = garble.inspect(text)
+        self.text_sha256 = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+        self.characters = len(text)
+        self.sample = text[:SAMPLE]
+        self.exchange.text = ""
 
-    def as_line(self, origin: float) -> dict[str, Any]:
-        """The record without any text; times in seconds since `origin`."""
+    def as_line(self, origin: float, arrivals: int = MAX_ARRIVALS) -> dict[str, Any]:
+        """The record without any text; times in seconds since `origin`, arrivals since it was sent."""
         exchange = self.exchange
         error = exchange.error
+        self.judge()
+        step = max(1, -(-len(exchange.tick_times) // arrivals)) if arrivals else 0
+        # Counted from the end, so that the last arrival is always there.
+        kept = list(range(len(exchange.tick_times) - 1, -1, -step))[::-1] if step else []
         return {
             "phase": self.phase,
             "concurrency": self.key.concurrency,
             "context": self.key.context,
+            "repeat": self.repeat,
             "index": self.index,
             "intended": _since(origin, self.intended),
             "sent": _since(origin, exchange.sent),
@@ -55,6 +75,9 @@ class Record:
             "last": _since(origin, exchange.last),
             "ended": _since(origin, exchange.ended),
             "chunks": exchange.chunks,
+            "chunk_times": [round(exchange.tick_times[at] - exchange.sent, 5) for at in kept],
+            "chunk_tokens": [exchange.tick_tokens[at] for at in kept],
+            "retries": exchange.retries,
             "tokens": exchange.tokens,
             "prompt_tokens": exchange.prompt_tokens,
             "cached_tokens": exchange.cached_tokens,
@@ -64,8 +87,8 @@ class Record:
             "error": error.kind if error else None,
             "error_message": error.message if error else None,
             "status": error.status if error else None,
-            "text_sha256": hashlib.sha256(exchange.text.encode("utf-8", "replace")).hexdigest(),
-            "characters": len(exchange.text),
+            "text_sha256": self.text_sha256,
+            "characters": self.characters,
             "garble": self.garbled.verdict if self.garbled else None,
             "garble_reasons": list(self.garbled.reasons) if self.garbled else [],
         }
@@ -86,9 +109,9 @@ class RecordFile:
         self._origin = origin
         self.count = 0
 
-    def append(self, records: Iterable[Record]) -> None:
+    def append(self, records: Iterable[Record], arrivals: int = MAX_ARRIVALS) -> None:
         """Write a batch, durably enough to survive the death of this process. Raises OSError."""
-        lines = [json.dumps(record.as_line(self._origin)) + "\n" for record in records]
+        lines = [json.dumps(record.as_line(self._origin, arrivals)) + "\n" for record in records]
         if lines:
             with gzip.open(self.path, "at", encoding="utf-8", compresslevel=6) as stream:
                 stream.writelines(lines)

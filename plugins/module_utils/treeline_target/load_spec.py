@@ -1,4 +1,4 @@
-"""What a load is asked to do: client keys, canaries and bounds, checked before the first request."""
+"""What a load is asked to do: client keys, canaries, loop and bounds, checked before the first request."""
 
 from __future__ import annotations
 
@@ -6,9 +6,20 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Mapping, Optional, Pattern, Sequence
 
+from . import gpu_tool
+
 MAX_REQUESTS = 256
 MIN_REQUESTS = 8
 MAX_CONCURRENCY = 4096
+MAX_REQUESTS_PER_KEY = 20_000
+MAX_REPEATS = 50
+MAX_RETRIES = 20
+MAX_SOAK_S = 7 * 86400.0
+USUAL_MIN_REPEATS = 3
+USUAL_MAX_REPEATS = 10
+APIS = ("native", "chat")
+ARRIVALS = ("poisson", "constant")
+SAMPLES = ("none", "tokens", "margins")
 
 
 class SpecError(ValueError):
@@ -47,17 +58,56 @@ class Canary:
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds in seconds: connecting, silence after a chunk, one request with its queueing, the whole load."""
+    """Bounds in seconds: connecting, silence after a chunk, one request with its queueing, the whole load.
+
+    `no_token_s` ends the load when the engine holds requests and none of them gets a token for so long.
+    """
 
     connect_s: float = 10.0
     chunk_s: float = 60.0
     request_s: float = 600.0
     total_s: float = 1800.0
+    no_token_s: float = 120.0
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """How often each client key is measured inside this life: at least `low` times, at most `high` times.
+
+    In between it ends for a key whose mean throughput is known to within `target` (half the 95 % confidence
+    interval / mean, 0.01 is one percent); without `target` it is `high` times.
+    """
+
+    low: int = 1
+    high: int = 1
+    target: Optional[float] = None
+
+
+@dataclass(frozen=True)
+class Slo:
+    """What a request must keep to count as good: time to first token, and per output token (milliseconds)."""
+
+    ttft_ms: Optional[float] = None
+    tpot_ms: Optional[float] = None
+
+    @property
+    def given(self) -> bool:
+        """Whether anything is asked."""
+        return self.ttft_ms is not None or self.tpot_ms is not None
 
 
 @dataclass(frozen=True)
 class Spec:
-    """One load. `requests_per_key` 0 means the rule: twice the concurrency, at least 8, at most 256."""
+    """One load. `requests_per_key` 0 means the rule: twice the concurrency, at least 8, at most 256.
+
+    Without `rate` the loop is closed: a request is sent when an earlier one ends. With it (requests/s)
+    requests are due at times that no answer changes, at random (`arrival` poisson) or evenly (constant); the
+    concurrency of a client key is then the most that are in flight, and waiting for a place is latency.
+    `questions`: the prompts are whole questions, not texts to take windows of. `soak_s`: for how long the
+    busiest key goes on after the points. `samples`: whether outputs to compare with the baseline's are asked
+    for, as `tokens`, or with `margins` of the baseline itself. `gpu_query`: the tool that samples the GPUs
+    meanwhile. `canaries_single`: how many canaries are asked alone; None: the usual number.
+    """
 
     base_url: str
     client_keys: Sequence[ClientKey]
@@ -69,12 +119,69 @@ class Spec:
     max_tokens: int = 128
     limits: Limits = field(default_factory=Limits)
     api_key: Optional[str] = None
+    api: str = "native"
+    stream: bool = True
+    rate: Optional[float] = None
+    arrival: str = "poisson"
+    retries: int = 0
+    repeats: Repeats = field(default_factory=Repeats)
+    slo: Slo = field(default_factory=Slo)
+    soak_s: float = 0.0
+    flush: bool = True
+    questions: bool = False
+    samples: str = "none"
+    gpu_query: str = gpu_tool.NONE
+    canaries_single: Optional[int] = None
 
     def requests_for(self, key: ClientKey) -> int:
         """How many measured requests a point gets; never fewer than its concurrency."""
         if self.requests_per_key > 0:
             return max(self.requests_per_key, key.concurrency)
         return max(key.concurrency, min(MAX_REQUESTS, max(2 * key.concurrency, MIN_REQUESTS)))
+
+    @property
+    def total_s(self) -> float:
+        """The bound of the whole load: that of the points, and the soak with the end of its last requests."""
+        return self.limits.total_s + (self.soak_s + 60.0 if self.soak_s else 0.0)
+
+    def checked(self) -> Spec:
+        """This spec. Raises SpecError for a value that cannot be used."""
+        _one_of("api", self.api, APIS)
+        _one_of("arrival", self.arrival, ARRIVALS)
+        _one_of("samples", self.samples, SAMPLES)
+        _whole("requests_per_key", self.requests_per_key, 0, MAX_REQUESTS_PER_KEY)
+        _whole("max_tokens", self.max_tokens, 1, 1_000_000)
+        _whole("retries", self.retries, 0, MAX_RETRIES)
+        _whole("min_repeats", self.repeats.low, 1, MAX_REPEATS)
+        _whole("max_repeats", self.repeats.high, self.repeats.low, MAX_REPEATS)
+        _between("target_rel_ci", self.repeats.target, 0.0001, 1.0)
+        _between("rate", self.rate, 0.001, 100_000.0)
+        _between("slo.ttft_ms", self.slo.ttft_ms, 0.001, 1e9)
+        _between("slo.tpot_ms", self.slo.tpot_ms, 0.001, 1e9)
+        _between("soak_s", self.soak_s, 0.0, MAX_SOAK_S)
+        return self
+
+
+def repeats_of(
+    repeats: Optional[int], low: Optional[int], high: Optional[int], target: Optional[float]
+) -> Repeats:
+    """From the arguments of that name: a cap alone is how often, a target alone goes up to the usual cap."""
+    floor = low or repeats or (USUAL_MIN_REPEATS if target is not None else 1)
+    ceiling = high or repeats or (max(floor, USUAL_MAX_REPEATS) if target is not None else floor)
+    return Repeats(floor, ceiling, target)
+
+
+def parse_slo(given: Optional[Mapping[str, Any]]) -> Slo:
+    """An objective from {ttft_ms, tpot_ms}. Raises SpecError."""
+    values: dict[str, Optional[float]] = {}
+    for name, value in (given or {}).items():
+        if name not in ("ttft_ms", "tpot_ms"):
+            raise SpecError("slo.%s: ttft_ms and tpot_ms are known" % name)
+        try:
+            values[name] = None if value in (None, "") else float(value)
+        except (TypeError, ValueError):
+            raise SpecError("slo.%s: %r is no number of milliseconds" % (name, value)) from None
+    return Slo(**values)
 
 
 def parse_client_keys(given: Sequence[Mapping[str, Any]]) -> list[ClientKey]:
@@ -136,3 +243,13 @@ def _whole(name: str, value: Any, low: int, high: int) -> int:
     if isinstance(value, bool) or not low <= number <= high:
         raise SpecError("%s: %r is not a whole number from %d to %d" % (name, value, low, high))
     return number
+
+
+def _one_of(name: str, value: str, allowed: Sequence[str]) -> None:
+    if value not in allowed:
+        raise SpecError("%s: %r is not allowed; %s are" % (name, value, " and ".join(allowed)))
+
+
+def _between(name: str, value: Optional[float], low: float, high: float) -> None:
+    if value is not None and not low <= value <= high:  # NaN is not in between either
+        raise SpecError("%s: %r is not a number from %g to %g" % (name, value, low, high))

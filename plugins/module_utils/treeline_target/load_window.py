@@ -1,6 +1,8 @@
-"""The stretch of a closed-loop run over which throughput is taken: while 0.8 of the peak is in flight.
+"""The stretch of a run over which throughput is taken: ramp-up and drain would dilute the figure.
 
-The rule is that of SGLang's steady-state benchmark: ramp-up and drain would dilute the figure.
+In a closed loop it is the time while 0.8 of the peak is in flight, the rule of SGLang's steady-state
+benchmark; in an open loop, where nobody keeps up a number in flight, the time from the first request's due
+time to the last one's.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ class Window:
     peak: int
     share_at_peak: float
     tokens: int
+    rule: str = "active >= 0.8 x peak"
 
     @property
     def duration_s(self) -> float:
@@ -68,6 +71,23 @@ def steady(
     if first is None or last is None or last <= first:
         return None
     return Window(first, last, peak, above / (last - first), _tokens_between(first, last, ticks))
+
+
+def arrival_span(
+    intervals: Sequence[tuple[float, float]],
+    due: Sequence[float],
+    ticks: Iterable[Sequence[tuple[float, int]]],
+) -> Optional[Window]:
+    """The window of an open loop: from the first to the last of the times that requests were due.
+
+    `share_at_peak` is 1: nothing is asked of the number in flight. None when it has no length.
+    """
+    if not due or max(due) <= min(due):
+        return None
+    events = sorted([(sent, 1) for sent, _ in intervals] + [(ended, -1) for _, ended in intervals])
+    first, last = min(due), max(due)
+    tokens = _tokens_between(first, last, ticks)
+    return Window(first, last, _peak(events), 1.0, tokens, "first to last due time")
 
 
 def _peak(events: Sequence[tuple[float, int]]) -> int:

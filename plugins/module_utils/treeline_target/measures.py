@@ -6,8 +6,17 @@ as long ones. Time per output token leaves out the first token, which belongs to
 
 from __future__ import annotations
 
+import math
 import statistics
 from typing import Iterable, Optional, Sequence
+
+# Student's t for a two-sided 95 % interval, by degrees of freedom 1..30; beyond, the normal distribution's.
+_T95 = (
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
+    2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
+    2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+)  # fmt: skip
+_Z95 = 1.96
 
 
 def acceptance_length(pairs: Iterable[tuple[Optional[int], Optional[int]]]) -> Optional[float]:
@@ -50,3 +59,52 @@ def milliseconds(seconds: Optional[float]) -> Optional[float]:
 def share(part: int, whole: int) -> Optional[float]:
     """part / whole, None when there is no whole."""
     return part / whole if whole else None
+
+
+def length_from_drafts(verify_calls: Optional[int], correct_drafts: Optional[int]) -> Optional[float]:
+    """1 + accepted drafts / verify calls: each call gives the drafts it accepted and one token of its own.
+
+    It is the acceptance length by other counters. It may lie above it a little: the last call of a request
+    may accept more than the bound on its tokens takes. None without calls.
+    """
+    if not verify_calls or correct_drafts is None:
+        return None
+    return 1 + correct_drafts / verify_calls
+
+
+def effective_concurrency(durations_s: Iterable[float], wall_s: float) -> Optional[float]:
+    """Requests in flight on average, by Little's law: sum of durations / wall time. None without time."""
+    return sum(durations_s) / wall_s if wall_s > 0 else None
+
+
+def mean_and_relative_ci(values: Sequence[float]) -> tuple[Optional[float], Optional[float]]:
+    """Mean, and half of its 95 % confidence interval (Student) / mean; each None where it cannot be told.
+
+    The interval is that of repeats inside one service life: it says nothing about another life.
+    """
+    if not values:
+        return None, None
+    mean = statistics.fmean(values)
+    if len(values) < 2 or mean == 0:
+        return mean, None
+    freedom = len(values) - 1
+    t = _T95[freedom - 1] if freedom <= len(_T95) else _Z95
+    return mean, t * statistics.stdev(values) / math.sqrt(len(values)) / abs(mean)
+
+
+def good_requests(
+    latencies: Iterable[tuple[Optional[float], Optional[float]]],
+    ttft_s: Optional[float],
+    tpot_s: Optional[float],
+) -> int:
+    """How many requests kept an objective: (time to first token, per output token) of each, in seconds.
+
+    A latency that is not known, such as that per token of an answer of one token, breaks nothing; a time to
+    first token that is not known keeps no objective for it.
+    """
+    good = 0
+    for first, per_token in latencies:
+        late = ttft_s is not None and (first is None or first > ttft_s)
+        slow = tpot_s is not None and per_token is not None and per_token > tpot_s
+        good += not late and not slow
+    return good

@@ -177,7 +177,7 @@ def test_a_second_run_is_refused_and_a_killed_one_is_resumed(playbook: Path) -> 
 
 def test_arguments_that_are_no_plan_fail_with_words(playbook: Path) -> None:
     settings: dict[str, Any] = json.loads((playbook / "settings.json").read_text())
-    settings["plan"]["items"][0]["key"]["budget"] = 0
+    settings["plan"]["items"][0]["key"]["budget"] = -1
     (playbook / "settings.json").write_text(json.dumps(settings))
     rc, said = run(playbook)
     assert rc != 0

@@ -26,6 +26,9 @@ class Peer:
         self.answers: dict[str, Any] = {}
         self.server_info: dict[str, Any] | None = {"served_model_name": "small"}
         self.metrics: Callable[[], str] | None = None
+        self.flush_status: int | None = None
+        self.flushes = 0
+        self.retry_after: str | None = None
         self.text = SENTENCE * 8
         self.step_s = 0.005
         self.flying = 0
@@ -89,15 +92,53 @@ class Peer:
                 await getattr(self, f"_{mode}")(body, writer)
             finally:
                 self.flying -= 1
+        elif path == "/v1/chat/completions" and "ignore_eos" in body:
+            await self._chat_load(body, writer)
         elif path == "/v1/chat/completions":
             self.chats.append(body)
             await self._chat(body, writer)
+        elif path == "/flush_cache" and self.flush_status is not None:
+            self.flushes += 1
+            plain(writer, self.flush_status, "Cache flushed.")
         elif path == "/server_info" and self.server_info is not None:
             plain(writer, 200, json.dumps(self.server_info))
         elif path == "/metrics" and self.metrics is not None:
             plain(writer, 200, self.metrics())
         else:
             plain(writer, 404, "{}")
+
+    async def _chat_load(self, body: Any, writer: asyncio.StreamWriter) -> None:
+        """A chat completion of the load, streamed or whole, as the mode says."""
+        self.prompts.append(body["messages"][-1]["content"])
+        mode = self.modes.pop(0) if len(self.modes) > 1 else self.modes[0]
+        usage = {"prompt_tokens": 100, "completion_tokens": 12, "prompt_tokens_details": {"cached_tokens": 1}}
+        details = {"spec_tokens_details": {"spec_verify_ct": 4, "spec_num_correct_drafts": 8}}
+        if not body["stream"]:
+            message = {"role": "assistant", "content": self.text}
+            whole = {"choices": [{"message": message, "finish_reason": "length"}], "usage": usage}
+            plain(writer, 200, json.dumps({**whole, "sglext": details}))
+            return
+        start_stream(writer)
+        for step in range(STEPS):
+            await asyncio.sleep(self.step_s)
+            part = self.text[len(self.text) * step // STEPS : len(self.text) * (step + 1) // STEPS]
+            name = "reasoning_content" if mode == "chat_thinks" and step < 2 else "content"
+            delta = {name: part, **({"role": "assistant"} if step == 0 else {})}
+            if mode == "chat_error" and step == 1:
+                chunk(writer, event({"error": {"message": "the batch is broken", "code": 500}}))
+                chunk(writer, b"")
+                return
+            reason = "length" if step == STEPS - 1 else None
+            counted = {"completion_tokens": (step + 1) * 3} if mode == "chat_counts" else None
+            choices = [{"index": 0, "delta": delta, "finish_reason": reason}]
+            chunk(writer, event({"choices": choices, "usage": counted}))
+            await writer.drain()
+            if mode == "chat_breaks" and step == 1:
+                chunk(writer, b"")
+                return
+        chunk(writer, event({"choices": [], "usage": usage, "sglext": details}))
+        chunk(writer, b"data: [DONE]\n\n")
+        chunk(writer, b"")
 
     async def _chat(self, body: Any, writer: asyncio.StreamWriter) -> None:
         await asyncio.sleep(self.step_s)
@@ -133,6 +174,11 @@ class Peer:
             await writer.drain()
 
     async def _ok(self, body: Any, writer: asyncio.StreamWriter) -> None:
+        if not body["stream"]:
+            await asyncio.sleep(self.step_s)
+            whole = self._event(STEPS, {"type": "length", "length": 12})
+            plain(writer, 200, whole.removeprefix(b"data: ").decode())
+            return
         await self._stream(writer)
         chunk(writer, b"data: [DONE]\n\n")
         chunk(writer, b"")
@@ -225,13 +271,36 @@ class Peer:
         chunk(writer, b"data: [DONE]\n\n")
         chunk(writer, b"")
 
+    async def _garbage_midway(self, body: Any, writer: asyncio.StreamWriter) -> None:
+        await self._stream(writer, last=2)
+        chunk(writer, b'data: {"text": "half a fra\n\n')
+        chunk(writer, self._event(STEPS, {"type": "length", "length": 12}))
+        chunk(writer, b"data: [DONE]\n\n")
+        chunk(writer, b"")
+
+    async def _odd_counts(self, body: Any, writer: asyncio.StreamWriter) -> None:
+        start_stream(writer)
+        chunk(writer, self._event(STEPS, {"type": "stop"}, cached_tokens=float("nan"), spec_verify_ct="4"))
+        chunk(writer, b"data: [DONE]\n\n")
+        chunk(writer, b"")
+
+    async def _flood(self, body: Any, writer: asyncio.StreamWriter) -> None:
+        start_stream(writer)
+        while True:
+            chunk(writer, b"data: " + b"x" * 500_000)
+            await writer.drain()
+
+    async def _error_body(self, body: Any, writer: asyncio.StreamWriter) -> None:
+        plain(writer, 200, json.dumps({"error": {"message": "the batch is broken", "code": 500}}))
+
     async def _empty(self, body: Any, writer: asyncio.StreamWriter) -> None:
         start_stream(writer)
         chunk(writer, b"data: [DONE]\n\n")
         chunk(writer, b"")
 
     async def _busy(self, body: Any, writer: asyncio.StreamWriter) -> None:
-        plain(writer, 429, '{"error": {"message": "too many requests"}}')
+        more = f"Retry-After: {self.retry_after}\r\n" if self.retry_after else ""
+        plain(writer, 429, '{"error": {"message": "too many requests"}}', more)
 
     async def _unavailable(self, body: Any, writer: asyncio.StreamWriter) -> None:
         plain(writer, 503, "not now")
@@ -244,10 +313,16 @@ class Peer:
         await self._ok(body, writer)
 
 
-def plain(writer: asyncio.StreamWriter, status: int, body: str) -> None:
+def plain(writer: asyncio.StreamWriter, status: int, body: str, more: str = "") -> None:
     """A whole answer."""
     data = body.encode()
-    writer.write(f"HTTP/1.1 {status} Whatever\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data)
+    head = f"HTTP/1.1 {status} Whatever\r\n{more}Content-Length: {len(data)}\r\n\r\n"
+    writer.write(head.encode() + data)
+
+
+def event(value: Any) -> bytes:
+    """One frame of an event stream."""
+    return b"data: " + json.dumps(value).encode() + b"\n\n"
 
 
 def start_stream(writer: asyncio.StreamWriter) -> None:

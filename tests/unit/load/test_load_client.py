@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
+from typing import Any
 
 import pytest
 from misbehaving_peer import STEPS, TOKENS_PER_STEP, Peer
@@ -16,11 +17,16 @@ LIMITS = Limits(connect_s=1, chunk_s=0.3, request_s=1.2, total_s=10)
 
 
 def generate(
-    address: str, limits: Limits = LIMITS, api_key: str | None = None, incremental: bool = False
+    address: str,
+    limits: Limits = LIMITS,
+    api_key: str | None = None,
+    incremental: bool = False,
+    **how: Any,
 ) -> Exchange:
     async def one() -> Exchange:
-        async with Client(address, limits, api_key) as client:
+        async with Client(address, limits, api_key, **how) as client:
             client.incremental = incremental
+            client.is_sglang = True
             exchange = Exchange()
             await client.generate(exchange, "a prompt", 12)
             return exchange
@@ -56,6 +62,8 @@ def test_a_good_answer_is_read_exactly(peer: Peer) -> None:
         ("busy", "http_status", None),
         ("unavailable", "http_status", None),
         ("nonsense", "protocol", None),
+        ("garbage_midway", "bad_json", 6),
+        ("flood", "oversized", None),
     ],
 )
 def test_what_goes_wrong_is_named_and_bounded(peer: Peer, mode: str, kind: str, tokens: int | None) -> None:
@@ -155,3 +163,65 @@ def test_a_cancelled_request_says_so_and_keeps_what_came(peer: Peer) -> None:
     assert got.error is not None
     assert (got.error.kind, got.tokens) == ("cancelled", 6)
     assert got.ended is not None
+
+
+def test_counts_that_are_no_numbers_are_left_out(peer: Peer) -> None:
+    peer.modes = ["odd_counts"]
+    got = generate(peer.address)
+    assert (got.error, got.tokens, got.cached_tokens, got.verify_calls) == (None, 12, None, None)
+
+
+def test_an_answer_that_is_not_streamed_has_no_first_token(peer: Peer) -> None:
+    got = generate(peer.address, stream=False)
+    assert (got.error, got.tokens, got.verify_calls, got.text) == (None, 12, 4, peer.text)
+    assert got.first is None
+    assert got.last is not None
+    peer.modes = ["error_body"]
+    error = generate(peer.address, stream=False).error
+    assert error is not None
+    assert (error.kind, error.message) == ("error_in_stream", "the batch is broken")
+
+
+@pytest.mark.parametrize("mode", ["ok", "chat_counts", "chat_thinks"])
+def test_a_chat_completion_is_read_exactly(peer: Peer, mode: str) -> None:
+    peer.modes = [mode]
+    got = generate(peer.address, api="chat")
+    assert (got.error, got.text, got.chunks, got.finish) == (None, peer.text, STEPS, "length")
+    assert (got.tokens, got.verify_calls, got.correct_drafts) == (12, 4, 8)
+    assert (got.prompt_tokens, got.cached_tokens) == (100, 1)
+    # Counted by the engine with each chunk, or spread over the chunks by the count at the end.
+    assert list(got.tick_tokens) == [3, 6, 9, 12]
+
+
+@pytest.mark.parametrize(("mode", "kind"), [("chat_error", "error_in_stream"), ("chat_breaks", "truncated")])
+def test_a_chat_completion_that_breaks_off_is_named(peer: Peer, mode: str, kind: str) -> None:
+    peer.modes = [mode]
+    error = generate(peer.address, api="chat").error
+    assert error is not None
+    assert error.kind == kind
+
+
+def test_a_chat_completion_may_come_whole(peer: Peer) -> None:
+    got = generate(peer.address, api="chat", stream=False)
+    assert (got.error, got.text, got.tokens, got.verify_calls, got.first) == (None, peer.text, 12, 4, None)
+
+
+def test_a_busy_engine_is_asked_again_as_often_as_allowed(peer: Peer) -> None:
+    peer.retry_after = "0.05"
+    peer.modes = ["busy", "unavailable", "ok"]
+    got = generate(peer.address, retries=2)
+    assert (got.error, got.retries, got.tokens) == (None, 2, 12)
+    peer.modes = ["busy", "busy", "ok"]
+    got = generate(peer.address, retries=1)
+    assert got.error is not None
+    assert (got.error.status, got.retries) == (429, 1)
+
+
+def test_what_is_kept_of_a_long_answer_is_bounded() -> None:
+    exchange = Exchange(max_ticks=64)
+    for step in range(1, 10_001):
+        exchange.tick(float(step), step * 3)
+    assert len(exchange.tick_times) <= 65
+    assert (exchange.chunks, exchange.first, exchange.last) == (10_000, 1.0, 10_000.0)
+    assert all(tokens == 3 * at for at, tokens in exchange.ticks)
+    assert exchange.ticks[-1] == (10_000.0, 30_000)

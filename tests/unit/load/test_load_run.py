@@ -56,6 +56,11 @@ def lines(result: dict[str, Any]) -> list[dict[str, Any]]:
         return [json.loads(line) for line in stream]
 
 
+def alone(point: dict[str, Any]) -> dict[str, int]:
+    """How the outputs of a point were judged one by one."""
+    return {name: point["garble"][name] for name in ("flagged", "of", "not_available")}
+
+
 def test_a_load_measures_every_key_busiest_first(peer: Peer, make_spec: MakeSpec) -> None:
     peer.answers = {
         "capital?": "It is Paris.",
@@ -84,7 +89,8 @@ def test_a_load_measures_every_key_busiest_first(peer: Peer, make_spec: MakeSpec
     # 12 tokens come in steps of three: nine of them after the first chunk.
     assert busy["tpot_p50_ms"] == pytest.approx((busy["e2e_p50_ms"] - busy["ttft_p50_ms"]) / 11, rel=0.2)
     assert 1 <= busy["server_peak_running"] <= 4
-    assert busy["garble"] == {"flagged": 0, "of": 8, "not_available": 0}
+    assert alone(busy) == {"flagged": 0, "of": 8, "not_available": 0}
+    assert busy["garble"]["pool"]["outputs"] == 8
     assert (busy["engine"], busy["simulated"], busy["overrun_share"]) == ("sglang", False, None)
     assert result["engine"] == {"name": "sglang", "simulated": False, "overrun_share": None}
     assert result["not_measured"] == []
@@ -174,7 +180,7 @@ def test_one_client_goes_on_after_each_kind_of_silence(peer: Peer, make_spec: Ma
 def test_garbled_outputs_are_flagged_and_shown_in_short(peer: Peer, make_spec: MakeSpec) -> None:
     peer.text = "\ufffd" * 400
     result = load_run.run(make_spec(), Unit().life())
-    assert result["points"][0]["garble"] == {"flagged": 8, "of": 8, "not_available": 0}
+    assert alone(result["points"][0]) == {"flagged": 8, "of": 8, "not_available": 0}
     assert len(result["garbled_samples"]) == 3
     assert all(len(one["text"]) == 200 and one["reasons"] for one in result["garbled_samples"])
 

@@ -37,6 +37,9 @@ def test_defaults():
         "interrupt_traffic": False,
         "max_trials_per_run": 200,
         "baseline": "skip",
+        "max_restarts": None,
+        "max_hours": None,
+        "use_memory": False,
     }
 
 
@@ -236,8 +239,8 @@ def test_all_problems_are_told_together_with_value_origin_and_allowed_form():
         ({}, "budget: is not given, and a grid needs it. Allowed: -e budget=8,16, or -e points=FILE"),
         ({"budget": None}, "budget: is not given"),
         (
-            {"budget": 8, "plan": "frontier"},
-            "plan: 'frontier' is not run by this version, which runs grid and points",
+            {"plan": "frontier", "points": "x.csv"},
+            "points: 'x.csv' is given, but plan=frontier crosses budget, topk, maxreq",
         ),
         ({"budget": 8, "plan": "all"}, "plan: 'all' is not one of grid, points, frontier"),
         ({"plan": "points"}, "points: is not given, and plan=points reads"),
