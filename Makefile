@@ -52,6 +52,9 @@ sweep: lab ## boot the lab, deploy, sweep the field notes' seven configurations,
 	@echo "  the report once more  .venv/bin/treeline report"
 	@echo "  take the lab down     make lab-down"
 
+report: $(VENV)/.base ## write the newest sweep's report once more: table, summary.md, report.html
+	treeline report
+
 # -- tests ---------------------------------------------------------------------------------------------
 test: lint types unit ## lint, types, unit, lab, playbook and role tests
 	$(MAKE) lab-requirements
@@ -60,8 +63,7 @@ test: lint types unit ## lint, types, unit, lab, playbook and role tests
 	$(MAKE) --jobs=2 --output-sync=target --keep-going playbook-tests role-and-lab-tests
 
 role-and-lab-tests:
-	$(MAKE) lab-tests
-	$(MAKE) molecule
+	$(MAKE) --keep-going lab-tests fault-and-rollout-tests molecule
 
 lint: $(VENV)/.dev
 	ruff check .
@@ -73,21 +75,27 @@ types: $(VENV)/.dev
 	mypy
 
 unit: $(VENV)/.dev
-	pytest tests/unit
+	pytest tests/unit tests/notebooks --numprocesses 2 --dist loadfile
 
 lab-tests: $(VENV)/.dev lab-requirements
 	$(SUDO) env PATH="$$PATH" $(BIN)/pytest tests/lab -m "not long"
 
+# These run in the other stream, so that both take about as long.
+FAULT_AND_ROLLOUT := tests/playbook/test_rollout.py tests/playbook/test_fault_profiles.py tests/playbook/test_node_faults.py
+
 playbook-tests: $(VENV)/.dev lab-requirements
-	$(SUDO) env PATH="$$PATH" $(BIN)/pytest tests/playbook -m "not long"
+	$(SUDO) env PATH="$$PATH" $(BIN)/pytest tests/playbook -m "not long" $(FAULT_AND_ROLLOUT:%=--ignore=%)
+
+fault-and-rollout-tests: $(VENV)/.dev lab-requirements
+	$(SUDO) env PATH="$$PATH" $(BIN)/pytest $(FAULT_AND_ROLLOUT) -m "not long"
 
 molecule: $(VENV)/.dev lab-requirements
 	cd roles/sglang_ddtree && molecule test --all
 
 test-long: $(VENV)/.dev lab-requirements ## what is too long for every run
-	$(SUDO) env PATH="$$PATH" $(BIN)/pytest tests/lab tests/playbook -m long
+	$(SUDO) env PATH="$$PATH" $(BIN)/pytest tests/lab tests/playbook tests/long -m long
 
 bench: $(VENV)/.dev ## print speeds and costs: classifier, engine, load client, overhead of a trial
 	for bench in tests/bench/bench_*.py; do $(BIN)/python "$$bench"; done
 
-.PHONY: help setup lab lab-requirements lab-down lab-status sweep test lint types unit role-and-lab-tests lab-tests playbook-tests molecule test-long bench
+.PHONY: help setup lab lab-requirements lab-down lab-status sweep report test lint types unit role-and-lab-tests fault-and-rollout-tests lab-tests playbook-tests molecule test-long bench

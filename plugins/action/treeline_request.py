@@ -64,6 +64,8 @@ class ActionModule(ActionBase):
             ),
             stray_words=stray,
         )
+        if (broken := _broken_catalogue()) is not None:
+            return result | {"failed": True, "msg": broken}
         try:
             outcome = request.understand(args.get("variables") or {}, around)
         except request.RequestError as error:
@@ -76,6 +78,17 @@ class ActionModule(ActionBase):
             for line in rehearsal_lines(outcome.plan):
                 self._display.display(line)
         return result | {"changed": False} | outcome.to_dict()
+
+
+def _broken_catalogue() -> str | None:
+    """Why the user's own failure classes cannot be used, before a trial needs them; None: they can."""
+    from treeline.signatures.catalogue import ENVIRONMENT, CatalogueError, load_catalogue
+
+    try:
+        load_catalogue()
+    except (CatalogueError, OSError) as error:
+        return f"{ENVIRONMENT}: {error}. Check the file with `treeline signatures test FILE`"
+    return None
 
 
 def _measured(args: dict[str, Any]) -> Any:

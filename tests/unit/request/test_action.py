@@ -170,3 +170,15 @@ def test_names_given_with_e_are_checked(tmp_path):
     lines = result["msg"].splitlines()[1:]
     assert [line.removeprefix("  - ").split(":")[0] for line in lines] == ["grafs", "-e", "budget"]
     assert "Did you mean graphs?" in result["msg"]
+
+
+def test_a_broken_catalogue_of_the_user_is_named_before_any_host_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "own.yml"
+    own.write_text("schema_version: 1\nclasses: [{id: x}]\n", encoding="utf-8")
+    monkeypatch.setenv("TREELINE_CATALOGUE", str(own))
+    said = play(tmp_path, task("own", {"budget": "16"}))["own"]
+    assert said["failed"]
+    assert "TREELINE_CATALOGUE" in said["msg"]
+    assert "own.yml" in said["msg"]
