@@ -43,7 +43,7 @@ lab-status: $(VENV)/.base
 
 # -- the whole path ------------------------------------------------------------------------------------
 sweep: lab ## boot the lab, deploy, sweep the field notes' seven configurations, report
-	ansible-playbook deploy.yml
+	ansible-playbook deploy.yml -e treeline_deploy_over_rollout=true
 	ansible-playbook sweep.yml -e points=playbooks/plans/field-notes.yml
 	@echo
 	@echo "The production service (budget 8) is serving again on the lab host. To go on:"

@@ -45,6 +45,10 @@ options:
     description: Whether a found service with requests in work may be stopped.
     type: bool
     default: false
+  replaces_found:
+    description: Whether the found services get a new configuration, and need not come back as they run now.
+    type: bool
+    default: false
   served_urls:
     description: Address of a found unit's HTTP service, by unit, where its command line does not tell it.
     type: dict
@@ -147,6 +151,7 @@ def main() -> None:
             "engine_python": {"type": "str"},
             "engine_distribution": {"type": "str"},
             "interrupt_traffic": {"type": "bool", "default": False},
+            "replaces_found": {"type": "bool", "default": False},
             "served_urls": {"type": "dict", "default": {}},
             "api_key_file": {"type": "path", "no_log": False},
             "controller": {"type": "dict"},

@@ -30,7 +30,9 @@ PER_FILE = 500_000
 
 def main() -> None:
     """Make the data, read it, print the figures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--measurements", type=int, default=50_000)
     parser.add_argument("--requests", type=int, default=2_000_000)
     parser.add_argument("--folder", type=Path, help="where the data is made (default: the temporary folder)")
@@ -60,17 +62,26 @@ def _measurements(folder: Path, number: int) -> None:
         for trial in range(trials):
             stream.write(_lines(trial, min(PER_TRIAL, number - trial * PER_TRIAL)))
     size = (folder / "measurements.jsonl").stat().st_size / 1e6
-    begun = time.perf_counter()
+    begun, cpu = time.perf_counter(), time.process_time()
     frame = measurements(
         [folder],
-        columns=["completion_tokens", "verify_calls", "output_tok_s", "requests", "failed", "al", "tpot_p50_ms"],
+        columns=[
+            "completion_tokens",
+            "verify_calls",
+            "output_tok_s",
+            "requests",
+            "failed",
+            "al",
+            "tpot_p50_ms",
+        ],
     )
     read = time.perf_counter() - begun
     summary = by_cell(frame)
     took = time.perf_counter() - begun
     print(
         f"measurements: {len(frame):,} of {trials:,} trials ({size:,.0f} MB of JSON) read in {read:.1f} s, "
-        f"summarised to {len(summary):,} rows by {took:.1f} s ({len(frame) / took:,.0f}/s)"
+        f"summarised to {len(summary):,} rows by {took:.1f} s ({len(frame) / took:,.0f}/s); "
+        f"{time.process_time() - cpu:.1f} s of CPU"
     )
 
 
@@ -80,14 +91,35 @@ def _lines(trial: int, number: int) -> bytes:
         budget=8 * (1 + trial % 8), topk=8, maxreq=8 * (1 + trial % 32), block_size=8, graphs=trial % 5 > 0
     )
     line = Measurement(
-        trial_id=f"20260101T000000Z-abcdef01-{trial:06d}", sweep_id="20260101T000000Z-abcdef01", host="lab1",
-        hardware_class="8x B300", key=key, concurrency=987, repeat=654, requests=64, ok=64,
-        at="2026-01-01T00:00:00.000Z", completion_tokens=16384 + trial % 977, verify_calls=3900, al=4.2 + trial % 7 / 50,
-        output_tok_s=2400.0 + trial % 311, duration_s=7.5, window={"start": 0.03, "end": 7.1, "peak": 32, "tokens": 15000},
-        ttft_p50_ms=30.0, ttft_p90_ms=41.0, ttft_p99_ms=60.0, tpot_p50_ms=12.0, tpot_p90_ms=13.0, tpot_p99_ms=15.0,
-        e2e_p50_ms=1200.0, e2e_p90_ms=1300.0, e2e_p99_ms=1500.0, prompt_tokens=32768, cached_tokens=0,
+        trial_id=f"20260101T000000Z-abcdef01-{trial:06d}",
+        sweep_id="20260101T000000Z-abcdef01",
+        host="lab1",
+        hardware_class="8x B300",
+        key=key,
+        concurrency=987,
+        repeat=654,
+        requests=64,
+        ok=64,
+        at="2026-01-01T00:00:00.000Z",
+        completion_tokens=16384 + trial % 977,
+        verify_calls=3900,
+        al=4.2 + trial % 7 / 50,
+        output_tok_s=2400.0 + trial % 311,
+        duration_s=7.5,
+        window={"start": 0.03, "end": 7.1, "peak": 32, "tokens": 15000},
+        ttft_p50_ms=30.0,
+        ttft_p90_ms=41.0,
+        ttft_p99_ms=60.0,
+        tpot_p50_ms=12.0,
+        tpot_p90_ms=13.0,
+        tpot_p99_ms=15.0,
+        e2e_p50_ms=1200.0,
+        e2e_p90_ms=1300.0,
+        e2e_p99_ms=1500.0,
+        prompt_tokens=32768,
+        cached_tokens=0,
         accepted_histogram=[300, 500, 700, 900, 800, 400, 200, 100],
-    )  # fmt: skip
+    )
     text = msgspec.json.encode(line) + b"\n"
     head, between = text.split(b'"concurrency":987')
     middle, tail = between.split(b'"repeat":654')
@@ -126,12 +158,13 @@ def _requests(folder: Path, number: int) -> None:
         files.append(folder / f"{place:06d}.parquet")
         pq.write_table(table, files[-1], compression="zstd")
     size = sum(path.stat().st_size for path in files) / 1e6
-    begun = time.perf_counter()
+    begun, cpu = time.perf_counter(), time.process_time()
     summary = request_summary(files)
     took = time.perf_counter() - begun
     print(
-        f"requests: {number:,} rows in {len(files):,} files ({size:,.0f} MB) aggregated to {len(summary):,} rows "
-        f"in {took:.1f} s ({number / took / 1e6:.2f} million/s), exact quantiles"
+        f"requests: {number:,} rows in {len(files):,} files ({size:,.0f} MB) aggregated "
+        f"to {len(summary):,} rows in {took:.1f} s ({number / took / 1e6:.2f} million/s), exact quantiles; "
+        f"{time.process_time() - cpu:.1f} s of CPU"
     )
 
 

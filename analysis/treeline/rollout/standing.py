@@ -14,7 +14,7 @@ from treeline.keys import RestartKey
 from treeline.records import utc_now
 from treeline.rollout.intended import Intended
 from treeline.rollout.records import (
-    FOLDER,
+    WELL,
     Chosen,
     HostLine,
     HostState,
@@ -66,28 +66,35 @@ def undone_by_inventory(meant: Intended | None, key: Mapping[str, Any], dialect:
 
 
 def note(results: Path, rollout_id: str, host: str, state: HostState, reason: str) -> bool:
-    """Add a line about a host to a rollout that is over; False where this controller has no such record."""
-    store = RolloutStore(results / FOLDER / rollout_id)
-    if not store.folder.is_dir():
-        return False
-    before = store.latest().get(host)
-    if before is None:
-        return False
-    store.append(
-        HostLine(
-            rollout_id=rollout_id,
-            host=host,
-            wave=before.wave,
-            hardware_class=before.hardware_class,
-            state=state,
-            at=utc_now(),
-            reason=reason,
-            restarted=True,
-            serving=True,
-            simulated=before.simulated,
+    """Add a line about a host to a rollout that is over; False where this controller has no such record.
+
+    Newer rollouts that found the host with that configuration, and left it so, get the line too: what they
+    say about the host is no longer so.
+    """
+    known = False
+    for folder in rollout_folders(results):
+        if folder.name < rollout_id:
+            break
+        store = RolloutStore(folder)
+        before = store.latest().get(host)
+        if before is None or (folder.name != rollout_id and before.state not in WELL):
+            continue
+        known = known or folder.name == rollout_id
+        store.append(
+            HostLine(
+                rollout_id=folder.name,
+                host=host,
+                wave=before.wave,
+                hardware_class=before.hardware_class,
+                state=state,
+                at=utc_now(),
+                reason=reason,
+                restarted=True,
+                serving=True,
+                simulated=before.simulated,
+            )
         )
-    )
-    return True
+    return known
 
 
 def wave_of(results: Path, rollout_id: str, host: str) -> int:

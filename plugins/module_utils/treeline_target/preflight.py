@@ -38,7 +38,8 @@ class Request:
     """What a preflight is asked. `controller` is {host, ...} of who asks, for the lease; full unit names.
 
     `lease_s`: seconds of the lease that the sweep will arm; None: not known, and not checked. `gpu_query`:
-    the GPU query tool, a name or path.
+    the GPU query tool, a name or path. `replaces_found`: the found services get a new configuration, so they
+    need not come back as they run now; what was changed on the disk and not started yet is no problem then.
     """
 
     found_units: Sequence[str]
@@ -50,6 +51,7 @@ class Request:
     engine_python: Optional[str] = None
     engine_distribution: Optional[str] = None
     interrupt_traffic: bool = False
+    replaces_found: bool = False
     served_urls: Mapping[str, str] = field(default_factory=dict)
     api_key_file: Optional[str] = None
     controller: Optional[Mapping[str, Any]] = None
@@ -178,8 +180,9 @@ def _check_found(asked: Request, report: Report, paths: Paths) -> None:
         entry = snapshot.look(name, _configured_url(asked, name), asked.api_key_file)
         entry["port"] = found_units.port_of(entry["url"])
         report.facts["found"].append({key: value for key, value in entry.items() if key != "served"})
-        found_units.check_restorable(entry, report.problems)
-        found_units.check_stops_in_time(entry, asked.lease_s, report.problems)
+        if not asked.replaces_found:
+            found_units.check_restorable(entry, report.problems)
+            found_units.check_stops_in_time(entry, asked.lease_s, report.problems)
         if entry["running"]:
             found_units.check_traffic(entry, asked.api_key_file, asked.interrupt_traffic, report)
     hanging = units.related(asked.found_units)
@@ -230,8 +233,7 @@ def _check_ports(asked: Request, report: Report) -> None:
 
 
 def _check_gpus(asked: Request, report: Report) -> None:
-    known = report.facts.get("snapshot_present") is not None
-    preflight_gpus.check(asked.gpu_query, asked.found_units, asked.trial_unit if known else None, report)
+    preflight_gpus.check(asked.gpu_query, asked.found_units, asked.trial_unit, report)
 
 
 def _check_engine(asked: Request, report: Report) -> None:

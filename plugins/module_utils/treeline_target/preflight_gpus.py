@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Mapping, Optional, Protocol, Sequence
+from typing import Any, Iterator, Mapping, Protocol, Sequence
 
 from . import found_units, gpu_facts, gpu_holders, gpu_tool
 from .gpu_holders import FOREIGN, GONE, ORPHAN, TRIAL
@@ -16,8 +16,8 @@ class Findings(Protocol):
     facts: dict[str, Any]
 
 
-def check(command: str, found: Sequence[str], trial: Optional[str], report: Findings) -> None:
-    """Look and report; nothing is ended here. `trial` is the trial unit where a snapshot accounts for it."""
+def check(command: str, found: Sequence[str], trial: str, report: Findings) -> None:
+    """Look and report; nothing is ended here. Whether the unit `trial` may be up is judged elsewhere."""
     facts = gpu_facts.look(command)
     report.facts["gpus"] = list(facts.names)
     report.facts["driver"] = facts.driver
@@ -34,7 +34,7 @@ def check(command: str, found: Sequence[str], trial: Optional[str], report: Find
     report.problems.extend(gpu_facts.faults(facts.gpus))
     report.notes.extend(_signs_of_wear(facts.gpus))
     names = sorted(found_units.names_of(found))
-    holders = gpu_holders.place(gpu_holders.find(facts), names, trial or "")
+    holders = gpu_holders.place(gpu_holders.find(facts), names, trial)
     report.facts["gpu_holders"] = [holder.as_dict() for holder in holders]
     for holder in gpu_holders.at(holders, FOREIGN):
         report.problems.append(

@@ -15,7 +15,9 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 def declared(project: str) -> list[Requirement]:
     content = tomllib.loads((REPOSITORY / project).read_text(encoding="utf-8"))["project"]
     extras = content.get("optional-dependencies", {}).values()
-    return [Requirement(text) for group in (content["dependencies"], *extras) for text in group]
+    every = [Requirement(text) for group in (content["dependencies"], *extras) for text in group]
+    # An extra may hold another one of the same project.
+    return [requirement for requirement in every if requirement.name != content["name"]]
 
 
 def locked() -> dict[str, str]:

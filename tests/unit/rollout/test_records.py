@@ -141,6 +141,15 @@ def test_a_host_is_judged_by_gates_and_speed(tmp_path: Path) -> None:
     assert (dead.passed, "the unit died" in dead.reason) == (False, True)
 
 
+def test_figures_that_are_no_measurement_are_no_fault_of_the_host(tmp_path: Path) -> None:
+    add_trial(tmp_path, 1, 8, tok_s=100.0)
+    chosen = begin(tmp_path).rollout.chosen["8x B300"]
+    cached = judge.judge(load(output_tok_s=70.0, prefix_cache_share=0.5), chosen)
+    assert [gate.name for gate in cached.gates if gate.verdict == "failed"] == ["prefix_cache"]
+    assert (cached.passed, cached.speed.ratio) == (True, None)
+    assert "not compared" in cached.speed.text
+
+
 def test_hosts_of_other_classes_are_chosen_for_apart(tmp_path: Path) -> None:
     add_trial(tmp_path, 1, 8)
     asked = Asked("best", objectives.parse("throughput@32"), 30, False, NOW)

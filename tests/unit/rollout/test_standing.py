@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import yaml
+from msgspec.structs import replace
 from recorded import B300, ME, NOW, add_trial
 from treeline.rollout import intended, objectives, opening, standing
 from treeline.rollout.choose import Asked
@@ -63,6 +64,17 @@ def test_after_a_deployment_over_it_the_inventory_counts(tmp_path: Path) -> None
     assert intended.intended(tmp_path, "h2") is not None
     assert not standing.note(tmp_path, name, "h9", "released", "had no part")
     assert not standing.note(tmp_path, "20990101T000000Z-00000000", "h1", "released", "no such rollout")
+
+
+def test_a_rollback_takes_back_newer_rollouts_that_found_the_host_so(tmp_path: Path) -> None:
+    older = rolled_out(tmp_path)
+    line = older.latest()["h1"]
+    newer = RolloutStore(older.folder.with_name("20990101T000000Z-00000000"))
+    newer.write(replace(older.read(), rollout_id=newer.folder.name))
+    newer.append(replace(line, rollout_id=newer.folder.name, state="unchanged"))
+    assert standing.note(tmp_path, older.folder.name, "h1", "rolled_back", "by hand")
+    assert (newer.latest()["h1"].state, older.latest()["h1"].state) == ("rolled_back", "rolled_back")
+    assert intended.intended(tmp_path, "h1") is None
 
 
 def test_hosts_know_their_wave(tmp_path: Path) -> None:

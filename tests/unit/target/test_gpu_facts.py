@@ -74,7 +74,7 @@ def test_preflight_refuses_gpus_that_need_somebody_first(tmp_path: Path) -> None
         "0, 0, [N/A], [N/A], 0, No, No", "3, 9, [N/A], [N/A], 1, Yes, Yes"
     )
     report = preflight.Report()
-    preflight_gpus.check(answers(tmp_path, f"{LOST}\n{RESET}\n{worn}\n"), [], None, report)
+    preflight_gpus.check(answers(tmp_path, f"{LOST}\n{RESET}\n{worn}\n"), [], "trial.service", report)
     lost, reset = report.problems
     assert lost == "GPU 3 (None): its state is: lost; reset it or reboot the host"
     assert reset == "GPU 0 (GPU-0): its state is: requires reset; reset it or reboot the host"
@@ -86,7 +86,7 @@ def test_preflight_refuses_gpus_that_need_somebody_first(tmp_path: Path) -> None
 
 def test_preflight_says_when_there_is_nothing_to_ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     report = preflight.Report()
-    preflight_gpus.check("/none-such", [], None, report)
+    preflight_gpus.check("/none-such", [], "trial.service", report)
     assert report.problems == []
     assert report.notes == [
         "no GPU query tool on this host (/none-such): GPUs and their processes were not looked at"
@@ -95,8 +95,8 @@ def test_preflight_says_when_there_is_nothing_to_ask(monkeypatch: pytest.MonkeyP
     # A driver without its tool is a host that we would sweep blindly.
     monkeypatch.setattr(preflight_gpus.gpu_tool, "DRIVER_DEVICE", tmp_path)
     blind = preflight.Report()
-    preflight_gpus.check("/none-such", [], None, blind)
+    preflight_gpus.check("/none-such", [], "trial.service", blind)
     assert "set treeline_gpu_query to the tool's path" in blind.problems[0]
     allowed = preflight.Report()
-    preflight_gpus.check("none", [], None, allowed)
+    preflight_gpus.check("none", [], "trial.service", allowed)
     assert allowed.problems == []

@@ -134,6 +134,13 @@ def test_a_death_without_a_log_is_unknown_and_keeps_the_message_and_the_phase_re
     assert (got.first_error, got.phase) == ("it died", "weights")
 
 
+def test_a_cause_without_a_class_keeps_its_line_rank_and_batch() -> None:
+    log = Log("unknown", "none", "graph_capture", "KeyError: 'input_scale'", rank=3, captured_bs=16)
+    got = verdict(log, **died())
+    assert (got.class_, got.first_error, got.rank) == ("unknown", "KeyError: 'input_scale'", 3)
+    assert (got.captured_bs, got.rows) == (16, 16 * 17)
+
+
 @pytest.mark.parametrize(
     ("name", "step"),
     [
@@ -219,6 +226,8 @@ def test_a_timeout_has_no_class_but_says_what_the_log_knows() -> None:
     assert "ready_timeout" in (got.advice or "")
     got = verdict(load={"outcome": "timeout", "msg": "the load did not end"})
     assert (got.status, got.step) == ("timeout", "load")
+    assert "ready_timeout" not in (got.advice or "")
+    assert "treeline_load_bound_s" in (got.advice or "")
 
 
 def test_a_life_that_systemd_ended_for_its_length_is_a_timeout() -> None:
