@@ -56,7 +56,7 @@ def close_sweep(
             *_host_failures(states_of_hosts, sum(left.values())),
             *(f"the sweep was stopped: {stop}" for stop in stops),
             *_nothing_learned(histories, hosts),
-            *(_left_over(left) if outcome == "incomplete" else []),
+            *(_left_over(left, histories, hosts) if outcome == "incomplete" else []),
             *(_bad(states) if fail_on_bad else []),
         ]
         message = _message(sweep.sweep_id, outcome, states, sum(left.values()), spent)
@@ -134,17 +134,25 @@ def _nothing_learned(histories: Mapping[str, History], hosts: Mapping[str, Mappi
     everything = [past for history in histories.values() for past in history.past]
     if any(past.effect not in (None, "void", "node") for past in everything):
         return []
+    return [f"no host could work{_outs(histories, hosts)}"]
+
+
+def _left_over(
+    left: Mapping[str, int], histories: Mapping[str, History], hosts: Mapping[str, Mapping[str, Any]]
+) -> list[str]:
+    why = _outs(histories, hosts)
+    return [f"{sum(left.values())} items of the plan were not run{why}. Run the same command again to go on"]
+
+
+def _outs(histories: Mapping[str, History], hosts: Mapping[str, Mapping[str, Any]]) -> str:
+    """Which hosts did no more trials, and why, in brackets; empty where none was taken out."""
     outs = [
         f"{host}: {reason}"
         for history in histories.values()
         for host in dict.fromkeys([*(past.host for past in history.past), *hosts])
         if (reason := planner.out_reason(history.past, host)) is not None
     ]
-    return ["no host could work" + (f" ({'; '.join(outs)})" if outs else "")]
-
-
-def _left_over(left: Mapping[str, int]) -> list[str]:
-    return [f"{sum(left.values())} items of the plan were not run. Run the same command again to go on"]
+    return f" ({'; '.join(outs)})" if outs else ""
 
 
 def _bad(states: Mapping[str, int]) -> list[str]:

@@ -9,10 +9,14 @@ from ansible.plugins.action import ActionBase
 from treeline.plain import to_plain
 from treeline.store import StoreError
 
+# Drawing never holds a sweep up: what is not drawn by then is said, and `treeline report` draws it later.
+PAGE_WITHIN_S = 120.0
+
 ARGUMENTS = {
     "sweep_dir": {"type": "path", "required": True},
     "hosts": {"type": "dict"},
     "width": {"type": "int"},
+    "page": {"type": "bool", "default": True},
 }
 
 
@@ -32,7 +36,12 @@ class ActionModule(ActionBase):
         from treeline.report.summary import write_summary  # pandas: only here, not in every fork
 
         try:
-            summary = write_summary(Path(args["sweep_dir"]), hosts=args["hosts"], width=args["width"])
+            summary = write_summary(
+                Path(args["sweep_dir"]),
+                hosts=args["hosts"],
+                width=args["width"],
+                page_within_s=PAGE_WITHIN_S if args["page"] else None,
+            )
         except StoreError as error:
             return result | {"failed": True, "msg": str(error)}
         self._display.display(summary.table)
@@ -40,6 +49,8 @@ class ActionModule(ActionBase):
             "changed": True,
             "csv": str(summary.csv),
             "markdown": str(summary.markdown),
+            "page": str(summary.page) if summary.page else None,
+            "remark": summary.remark,
             "trials": summary.trials,
             "counts": summary.counts,
         }

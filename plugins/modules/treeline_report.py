@@ -18,6 +18,10 @@ options:
   width:
     description: Columns of the printed table. The default is C(COLUMNS) of the environment, else 160.
     type: int
+  page:
+    description: Whether C(report.html) is drawn, too; what cannot be drawn in two minutes is a remark.
+    type: bool
+    default: true
 author: [Treeline]
 """
 

@@ -114,6 +114,8 @@ class Target:
             "treeline_results_dir": str(self.results),
             "sglang_ddtree_extra_args": ENGINE,
             "sglang_ddtree_timeout_stop": 5,
+            # Drawn in one test; it takes seconds of a core.
+            "treeline_report_page": False,
             **extra,
         }
         argv = [str(Path(sys.executable).parent / "ansible-playbook"), playbook, "-i", str(self.inventory)]

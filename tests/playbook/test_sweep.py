@@ -45,7 +45,7 @@ def test_eager_budget_16_is_ok(alpha: Target) -> None:
 
 
 def test_a_grid_of_four_and_its_files(alpha: Target) -> None:
-    output = alpha.run("sweep.yml", budget="8,16", maxreq="64,128", **QUICK)
+    output = alpha.run("sweep.yml", budget="8,16", maxreq="64,128", treeline_report_page=True, **QUICK)
     trials = {(t["key"]["budget"], t["key"]["maxreq"]): t for t in alpha.finished("explore")}
     assert {cell: (t["status"], t["class"]) for cell, t in trials.items()} == {
         (8, 64): ("ok", "ok"),
@@ -58,6 +58,8 @@ def test_a_grid_of_four_and_its_files(alpha: Target) -> None:
     assert "illegal memory access" in crash["first_error"]
     assert len({proven(t)[1] for t in trials.values() if t["status"] == "ok"}) == 2
     assert "trial 4 of 4" in output
+    (page,) = alpha.results.glob("*/report.html")
+    assert "illegal memory access" in page.read_text(encoding="utf-8")
     (summary,) = alpha.results.glob("*/summary.csv")
     rows = list(csv.DictReader(summary.open(encoding="utf-8")))
     assert len(rows) == 4

@@ -62,7 +62,7 @@ class Findings:
                     "law": one.law.name,
                     "dead where": one.law.text,
                     "verdict": one.verdict,
-                    "limit in": one.brackets,
+                    "limit in": "" if one.verdict == "refuted" else one.brackets,
                     "cells wrong": len(one.fit.wrong),
                     "held out, wrong": len(one.fit.held_out_wrong),
                     "held out, open": one.fit.held_out_open,

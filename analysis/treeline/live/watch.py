@@ -20,7 +20,7 @@ EVERY_S = 0.5
 READ_EVERY_S = 1.0
 RESTORE_NOTE = "Ctrl-C stops after restoring the services"
 WATCH_NOTE = "Ctrl-C ends this view, not the sweep"
-# Options of ansible-playbook that say which hosts are meant and how they are reached: restoring needs them, too.
+# Options of ansible-playbook about hosts and how they are reached: restoring needs them, too.
 _HOST_OPTIONS = (
     "-i", "--inventory", "-l", "--limit", "-e", "--extra-vars", "--vault-id", "--vault-password-file", "-u",
     "--user", "--private-key", "--key-file", "-c", "--connection", "-T", "--timeout", "--ssh-common-args",
@@ -33,10 +33,10 @@ def watch(folder: Path, console: Console, *, every_s: float = READ_EVERY_S) -> N
     if not console.is_terminal:
         _watch_plainly(folder, console, every_s)
         return
-    with _live(console) as live:
+    with _Screen(console) as screen:
         while True:
             state = look(folder)
-            live.update(_drawn(state, console, WATCH_NOTE if state.alive else ""), refresh=True)
+            screen.show(_drawn(state, console, WATCH_NOTE if state.alive else ""))
             if not state.alive:
                 return
             time.sleep(every_s)
@@ -138,14 +138,14 @@ def _follow(playbook: Playbook, heard: Heard, console: Console) -> None:
                 _say(console, line)
             playbook.wait(EVERY_S)
         return
-    with _live(console) as live:
+    with _Screen(console) as screen:
         state, read_at = None, 0.0
         while playbook.running:
             if time.monotonic() - read_at >= READ_EVERY_S:
                 state, read_at = _looked(heard, state), time.monotonic()
-            live.update(_drawn(state, console, RESTORE_NOTE, heard), refresh=True)
+            screen.show(_drawn(state, console, RESTORE_NOTE, heard))
             playbook.wait(EVERY_S)
-        live.update(_drawn(_looked(heard, state), console, ""), refresh=True)
+        screen.show(_drawn(_looked(heard, state), console, ""))
 
 
 def _looked(heard: Heard, before: State | None) -> State | None:
@@ -157,20 +157,38 @@ def _looked(heard: Heard, before: State | None) -> State | None:
         return before  # it is being written; the next look is a second away
 
 
-def _drawn(state: State | None, console: Console, note: str, heard: Heard | None = None) -> Group:
+def _drawn(state: State | None, console: Console, note: str, heard: Heard | None = None) -> list[Text]:
     if state is not None:
-        return Group(*lines(state, console.width, console.height, note))
+        return lines(state, console.width, console.height, note)
     task = heard.task if heard is not None else ""
     texts = [Text(f"before the first trial: {task or 'starting'}"), Text(note, "dim")]
     for text in texts:
         text.no_wrap = True
         text.truncate(console.width - 1, overflow="ellipsis")
-    return Group(*texts)
+    return texts
 
 
-def _live(console: Console) -> Live:
-    # Redrawn by us alone: a timer of its own would draw the same once more and flicker on slow links.
-    return Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
+class _Screen:
+    """The part of a terminal that is drawn again when something changed, and only then."""
+
+    def __init__(self, console: Console) -> None:
+        # Redrawn by us alone: a timer of its own would draw the same once more and flicker on slow links.
+        self._live = Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
+        self._shown: list[str] = []
+
+    def __enter__(self) -> _Screen:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def show(self, texts: list[Text]) -> None:
+        """Draw these lines, unless they stand there already."""
+        plain = [text.markup for text in texts]
+        if plain != self._shown:
+            self._shown = plain
+            self._live.update(Group(*texts), refresh=True)
 
 
 def _say(console: Console, line: str) -> None:

@@ -74,7 +74,7 @@ def _line(axes: Axes, rows: pd.DataFrame, column: str, at: int, label: str) -> N
     if len(told) < 2:
         return
     axes.annotate(
-        f"highest at {int(x[best])}: {figure}", (x[best], y[best]), (0, 8), textcoords="offset points",
+        f"highest at {int(x[best])}: {figure}", (x[best], y[best]), (0, 11), textcoords="offset points",
         ha="center", fontsize=7.5, color=colour,
     )  # fmt: skip
     axes.plot([x[best]], [y[best]], marker="o", markersize=10, fillstyle="none", color=colour)

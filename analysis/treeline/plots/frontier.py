@@ -64,7 +64,7 @@ def frontier_map(cells: pd.DataFrame, *, text: str = "AL", rows_prior: int | Non
         ]
         axes.set_title("\n".join(textwrap.fill(line, 44) for line in told), loc="left", pad=12)
     figure.legend(
-        handles=_legend(cells, colours, rows_prior), loc="outside lower left", ncols=4, handlelength=1.6
+        handles=_legend(cells, colours, rows_prior), loc="outside lower left", ncols=3, handlelength=1.6
     )
     counts = cells["state"].value_counts()
     alt = ", ".join(f"{number} cells {str(state).replace('_', ' ')}" for state, number in counts.items())

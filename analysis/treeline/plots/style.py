@@ -22,12 +22,13 @@ UNKNOWN = PAPER
 LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6f6f6f")
 MARKS = ("o", "s", "^", "D", "v", "P", "X")
 
-_CAUSES = ("#d55e00", "#cc79a7", "#e69f00", "#f0e442", "#b8b8b8", "#a6761d", "#9e9ac8")
+_CAUSES = ("#d55e00", "#cc79a7", "#e69f00", "#f0e442", "#009e73", "#a6761d", "#9e9ac8")
 _FIXED = {
     "cublas_execution_failed": "#d55e00",
     "illegal_address": "#e69f00",
     "silent_corruption": "#cc79a7",
     "spec_disabled": "#f0e442",
+    "not measured": "#b8b8b8",
 }
 SIMULATED = "simulated timing"
 

@@ -55,7 +55,9 @@ def versus(before: Results, after: Results) -> Versus:
     first, second = _lives(before), _lives(after)
     groups = dict(iter(second.groupby(POINT, dropna=False)))
     common = [
-        (names, rows, groups[names]) for names, rows in first.groupby(POINT, dropna=False) if names in groups
+        (names, rows, groups[names])
+        for names, rows in first.groupby(POINT, dropna=False, sort=False)
+        if names in groups
     ]
     rows = [
         dict(zip(POINT, names, strict=True)) | _point(one, other, len(common)) for names, one, other in common

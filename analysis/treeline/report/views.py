@@ -13,6 +13,7 @@ from treeline.frames.requests import request_files, request_summary
 from treeline.frames.results import Results
 from treeline.laws.findings import Findings
 from treeline.laws.findings import findings as all_findings
+from treeline.plain import clean
 from treeline.plots import Drawn
 from treeline.report import figures
 from treeline.report.htmltable import html_table
@@ -30,7 +31,10 @@ class Table:
         return f"<p>{self.nothing}</p>" if self.frame.empty else html_table(self.frame)
 
     def __repr__(self) -> str:
-        return self.nothing if self.frame.empty else self.frame.to_string(index=False)
+        if self.frame.empty:
+            return self.nothing
+        cleaned = self.frame.map(lambda value: clean(value) if isinstance(value, str) else value)
+        return cleaned.to_string(index=False)
 
 
 @dataclass(frozen=True)

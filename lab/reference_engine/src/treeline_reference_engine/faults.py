@@ -15,8 +15,8 @@ Kinds:
   ``after_tokens``, and only in batches of ``min_batch``; ``share`` is the share of tokens that are hit.
 * ``stall``: no step is made any more (after ``after_requests``); with ``health: true`` probes are answered
   all the same.
-* ``warm_cache``: ``share`` of every prompt is found in the prefix cache, flushed or not, as with a store below
-  it that outlives the service.
+* ``warm_cache``: ``share`` of every prompt is found in the prefix cache, flushed or not, as with a store
+  below it that outlives the service.
 * on the wire: ``http_reset``, ``http_half_chunk``, ``http_bad_json``, ``http_error_frame``, ``http_stall``
   (each after ``after_chunks`` chunks), ``http_429``, ``http_503``: every ``every``-th streamed generation
   after ``after_requests`` of them.
