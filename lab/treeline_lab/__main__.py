@@ -9,7 +9,16 @@ from pathlib import Path
 
 import click
 
-from treeline_lab import fault_commands, inventory, network, requirements, rootfs, router, state
+from treeline_lab import (
+    disk_commands,
+    fault_commands,
+    inventory,
+    network,
+    requirements,
+    rootfs,
+    router,
+    state,
+)
 from treeline_lab.errors import LabError
 from treeline_lab.lab import UP_TIMEOUT_S, Lab, UpResult
 
@@ -232,7 +241,7 @@ def show_requirements(lab: Lab, install: bool) -> None:
         click.echo(f"note: {note}")
 
 
-for each in fault_commands.COMMANDS:
+for each in (*fault_commands.COMMANDS, *disk_commands.COMMANDS):
     main.add_command(each)
 
 

@@ -9,6 +9,7 @@ import msgspec
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from treeline import claiming
+from treeline.lifeline import end_with_parent
 from treeline.plain import to_plain
 from treeline.records import Controller
 from treeline.store import StoreError, SweepStore
@@ -38,6 +39,8 @@ class ActionModule(ActionBase):
         args = to_plain(checked)
         if self._task.check_mode:
             return result | {"skipped": True, "state": "done", "msg": "nothing is claimed in check mode"}
+        # A worker that outlives its controller, perhaps in a long wait, would claim a trial that nobody runs.
+        end_with_parent()
         if args["host_lost"]:
             answer = claiming.lost(args["host"])
         else:

@@ -88,6 +88,10 @@ orphans_ended:
   description: Those that were left behind and ended.
   returned: always
   type: list
+take_again:
+  description: The lease is gone, and what the sweep owes to this host still stands on it, as after a reboot.
+  returned: failure
+  type: bool
 notes:
   description: What could not be told, and memory that is in use without a process.
   returned: success
@@ -140,7 +144,9 @@ def main() -> None:
             orphans_ended=[holder.as_dict() for holder in error.ended],
         )
     except ERRORS as error:
-        module.fail_json(msg=str(error), lease_lost=isinstance(error, lease.LeaseLostError))
+        lost = isinstance(error, lease.LeaseLostError)
+        # A restore, by whomever, deletes the snapshot: one without a lease is that of a reboot.
+        module.fail_json(msg=str(error), lease_lost=lost, take_again=lost and files.PATHS.snapshot.exists())
     module.exit_json(changed=bool(marks["orphans_ended"]), **marks)
 
 

@@ -51,6 +51,7 @@ def test_a_row_measured_with_something_else_is_refused_before_any_change(fleet: 
     assert fleet.rollouts() == []
 
 
+@pytest.mark.long
 def test_a_good_rollout_loses_no_request_and_a_second_one_restarts_nothing(fleet: Fleet) -> None:
     fleet.record(1, GOOD)
     clients = fleet.clients(rate=2)

@@ -38,7 +38,7 @@ def speculation_gates(
         _speculation(points, log),
         _acceptance(points, log, limits),
         _against_anchor(points, anchor_al, limits),
-        _within_run(points, limits),
+        _within_run(points, log, limits),
     )
 
 
@@ -118,16 +118,23 @@ def point_name(point: Mapping[str, Any]) -> str:
     return f"{point.get('concurrency')}" + (f"@{context}" if context else "")
 
 
-def _within_run(points: Sequence[dict[str, Any]], limits: Limits) -> Gate:
-    """The lowest acceptance of three neighbouring windows of any point."""
-    limit = f"> {limits.within_run:g}"
+def _within_run(points: Sequence[dict[str, Any]], log: LogFacts | None, limits: Limits) -> Gate:
+    """The lowest acceptance of three neighbouring windows of any point, and what the log says of a fall."""
+    name, limit = "acceptance_within_run", f"> {limits.within_run:g}"
     found = [(value, label(point)) for point in points if (value := _lowest(point, limits)) is not None]
-    if not found:
+    value, where = min(found, default=(None, ""))
+    sound = value is None or value > limits.within_run
+    lengths = [length for length, _ in _lengths(points, limits)]
+    # A collapse from the start is the other gate's. A fall soon after the start leaves a mean just above it.
+    above = bool(lengths) and min(lengths) > limits.acceptance
+    if sound and above and log is not None and log.class_ == "silent_corruption" and log.accept_lens:
+        detail = "from the decode lines of the log: accepted at first, later nothing any more"
+        return judge(name, min(log.accept_lens), limit, False, detail)
+    if value is None:
         detail = "no point tells its acceptance over time, or acceptance is too low to see a fall"
-        return judge("acceptance_within_run", None, limit, None, detail)
-    value, where = min(found)
+        return judge(name, None, limit, None, detail)
     detail = f"lowest in {_STRETCH} neighbouring windows, at {where}"
-    return judge("acceptance_within_run", round(value, 4), limit, value > limits.within_run, detail)
+    return judge(name, round(value, 4), limit, sound, detail)
 
 
 def _lowest(point: Mapping[str, Any], limits: Limits) -> float | None:

@@ -81,10 +81,18 @@ def restore(
         outcome.duration_s = round(time.monotonic() - started, 3)
         # On file before the snapshot goes: whoever finds no snapshot can read what became of it.
         if outcome.changed or not outcome.restored:
-            write_json(paths.last_restore, asdict(outcome))
+            _keep_on_file(outcome, paths)
         if found is not None and outcome.restored:
             _forget(str(found["trial_unit"]), paths)
         return outcome
+
+
+def _keep_on_file(outcome: Outcome, paths: Paths) -> None:
+    """Write the outcome down; a disk that is full is no reason to keep a host whose services are proven."""
+    try:
+        write_json(paths.last_restore, asdict(outcome))
+    except StateFileError as error:
+        outcome.reason += " (this is not on file: %s)" % error
 
 
 def _clean_up(trial_unit: Optional[str], paths: Paths, bounds: Bounds) -> Outcome:

@@ -78,7 +78,9 @@ def test_a_verdict_that_an_action_of_ours_brings_is_taken_over() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["", "%%%", base64.b64encode(b"not gzip").decode(), packed(JOURNAL)[:60], 3, None]
+    "value",
+    ["", "%%%", base64.b64encode(b"not gzip").decode(), packed(JOURNAL)[:60], 3, None],
+    ids=["empty", "no base64", "no gzip", "cut short", "a number", "nothing"],
 )
 def test_a_journal_that_cannot_be_unpacked_harms_nothing(value: Any) -> None:
     finding, _ = find({"journal": value, "stderr": OOM}, "ansible.builtin.command")

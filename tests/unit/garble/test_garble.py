@@ -101,7 +101,7 @@ def test_one_token_for_ever_is_flagged(unit: str, times: int) -> None:
 @given(seed=st.integers(0, 10**9))
 def test_brackets_at_random_and_noise_are_flagged(seed: int) -> None:
     dice = random.Random(seed)
-    brackets = " ".join(dice.choice("([{}])") + dice.choice(["x", "y", "if", "+"]) for _ in range(120))
+    brackets = " ".join(dice.choice("([{}])") + dice.choice(["x", "y", "if", "+"]) for _ in range(400))
     assert "crossed_brackets" in garble.inspect(brackets).reasons
     noise = "".join(chr(dice.randrange(33, 127)) for _ in range(2000))
     assert "incompressible" in garble.inspect(noise).reasons

@@ -246,6 +246,20 @@ def test_a_collapse_inside_a_run(windows: Any, verdict: str) -> None:
     assert found["acceptance"].verdict == "passed"
 
 
+def test_a_fall_that_only_the_log_shows() -> None:
+    """Soon after a point begins: its mean stays above the floor, and is too low to look into its windows."""
+    soon = point(completion_tokens=2560, verify_calls=2202)
+    log = Log("silent_corruption", accept_lens=(2.04, *[1.0] * 12))
+    found = gates({"points": [soon]}, log=log)
+    assert found["acceptance"].verdict == "passed"
+    assert (found["acceptance_within_run"].verdict, found["acceptance_within_run"].value) == ("failed", 1.0)
+    assert gates({"points": [soon]})["acceptance_within_run"].verdict == "not available"
+    from_the_start = point(completion_tokens=2000, verify_calls=1980)
+    found = gates({"points": [from_the_start]}, log=log)
+    failed = [name for name, gate in found.items() if gate.verdict == "failed"]
+    assert failed == ["acceptance"]
+
+
 def test_chunks_that_are_no_steps_tell_nothing_about_time() -> None:
     joined = point(al_windows=[[400, 20]] * 5)  # the engine sends a chunk every five steps
     assert gates({"points": [joined]})["acceptance_within_run"].verdict == "not available"

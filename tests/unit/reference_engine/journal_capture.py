@@ -114,7 +114,7 @@ class JournalCapture:
     def _pending(self) -> bool:
         try:
             return bool(self._source.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
-        except BlockingIOError:
+        except (BlockingIOError, TimeoutError):  # the latter where the socket has a time-out of its own
             return False
 
     def save(self, path: Path) -> Path:

@@ -44,7 +44,8 @@ def source_hash() -> str:
     digest = hashlib.sha256()
     for path in source_files():
         digest.update(f"{path}\0".encode() + (PROJECT / path).read_bytes() + b"\0")
-    return digest.hexdigest()[:10]
+    # With a letter: pip takes a number for one, and drops its leading zeros.
+    return f"s{digest.hexdigest()[:10]}"
 
 
 def build_wheel(folder: Path, version: str) -> tuple[Path, bool]:
