@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,9 @@ from typing import Any
 from harness import Target
 from killing import naming
 
-# Processes of a host that belong to a sweep; the found service has none of these words.
+# Words of processes of a host that belong to a sweep; the found service has none of them. With pipelining a
+# module is an interpreter without arguments, and the shell that started it.
+_BARE = re.compile(r"/usr/bin/python3( && sleep 0)?$")
 _OURS = ("AnsiballZ", "ansible", "treeline_target", "31990", "treeline-lease")
 # Of a measurement, what the same prompts give again; times and speeds are noise.
 _SAME = (
@@ -150,8 +153,13 @@ def host_differs(before: HostState, after: HostState) -> list[str]:
 def processes_left(target: Target, host: str) -> list[str]:
     """Processes of a sweep that still run on the host, and those of a controller on this machine."""
     text = target.on(host, "ps", "-eo", "pid=,etimes=,args=", "-ww")
-    found = [f"on the host: {line.strip()}" for line in text.splitlines() if any(w in line for w in _OURS)]
+    found = [f"on the host: {line.strip()}" for line in text.splitlines() if is_ours(line)]
     return found + [f"on the controller: pid {pid}" for pid in naming(str(target.results))]
+
+
+def is_ours(command_line: str) -> bool:
+    """Whether a line of ps tells of a process of a sweep: a module, a restore, a trial."""
+    return any(word in command_line for word in _OURS) or bool(_BARE.search(command_line.rstrip()))
 
 
 def _verdict(line: Mapping[str, Any]) -> tuple[Any, ...]:

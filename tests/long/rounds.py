@@ -16,7 +16,16 @@ from typing import Any
 import killing
 from harness import ROOT, Target, environment
 from ledger import Kill, Round
-from looks import HostState, Outcome, host_differs, lines, processes_left, record_breaks, results_differ
+from looks import (
+    HostState,
+    Outcome,
+    host_differs,
+    is_ours,
+    lines,
+    processes_left,
+    record_breaks,
+    results_differ,
+)
 from stages import OF_A_TRIAL, REQUIRED, STEPS, Trace, lengths, wait_for
 
 # One of each kind: a good cell, one that dies in capture, one that serves nonsense.
@@ -269,9 +278,9 @@ def _pause(bench: Bench, dice: random.Random) -> tuple[float, float | None]:
 
 
 def module_runs(bench: Bench) -> bool:
-    """Whether a module of Ansible runs on the host."""
+    """Whether a module of Ansible or a restore runs on the host; a trial goes on until it is stopped."""
     text = bench.target.on(bench.host, "ps", "-eo", "args=", "-ww")
-    return any("AnsiballZ" in line or "ansible" in line for line in text.splitlines())
+    return any(is_ours(line) and "31990" not in line for line in text.splitlines())
 
 
 def _in_flight(results: Path) -> tuple[str, str]:

@@ -177,6 +177,8 @@ def test_an_interrupt_stops_after_restoring(code: int, words: str) -> None:
         return Played(heard, 30 if name == "sweep.yml" else 0.1, 0 if name == "sweep.yml" else code, [])
 
     stream = io.StringIO()
+    # A shell's background job, and what it starts, inherits that interrupts are ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Timer(0.4, os.kill, (os.getpid(), signal.SIGINT)).start()
     options = ["-i", "inventory/x", "-e", "budget=8", "--limit=h1", "-v"]
     found, _ = run_sweep(options, Console(file=stream, width=80), start)  # type: ignore[arg-type]

@@ -319,3 +319,9 @@ def test_asking_a_big_plan_costs_no_more_than_reading_its_history() -> None:
 
     small, large = calls(3), calls(12)
     assert large <= 4.5 * small
+
+
+def test_an_audit_that_says_nothing_is_not_drawn_again() -> None:
+    """Three hosts, a step ahead of the walk that was given up, and an audit that the dialect made useless."""
+    for weights in ([1, 0, 0, 2, 1, 0, 3, 0, 0, 4], [1, 0, 0, 1, 1, 0, 2, 0, 0, 2]):
+        play(whole(2, 2, 1, False), ["lab1", "lab2", "lab3"], 101, weights)
