@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import json
 
-from harness import QUICK, Target
+from harness import ENGINE, QUICK, Target
 
 
 def proven(trial: dict) -> tuple[str, str, int]:
@@ -19,7 +19,9 @@ def proven(trial: dict) -> tuple[str, str, int]:
 
 
 def test_budget_32_is_garbled_recorded_and_exits_zero(alpha: Target) -> None:
-    output = alpha.run("sweep.yml", budget="32", treeline_max_tokens=24)
+    # Nothing is accepted, so every answer takes many steps; simulated in a quarter of their time.
+    engine = ENGINE | {"decode-time-scale": 0.25}
+    output = alpha.run("sweep.yml", budget="32", treeline_max_tokens=24, sglang_ddtree_extra_args=engine)
     (trial,) = alpha.finished()
     assert (trial["status"], trial["class"], trial["phase"]) == ("garbled", "silent_corruption", "serving")
     assert trial["effect"] == "bad"
