@@ -1,12 +1,15 @@
 """The controller's clock jumps by two days, either way, in mid-trial or between a kill and the resumed run.
 
-Played by libfaketime (Debian package faketime) on ansible-playbook alone. A lab host shares its clock with
-this machine, and a time namespace has no CLOCK_REALTIME of its own: a jump on the target cannot be played.
-The lease and every duration on a target rest on CLOCK_BOOTTIME and CLOCK_MONOTONIC, which do not jump.
+Played by a library before libc (clock_shift.c, built here) on ansible-playbook alone; libfaketime breaks
+sleeps by the monotonic clock. A lab host shares its clock with this machine, and a time namespace has no
+CLOCK_REALTIME of its own: a jump on the target cannot be played. The lease and every duration there rest on
+CLOCK_BOOTTIME and CLOCK_MONOTONIC, which do not jump.
 """
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from pathlib import Path
 
 import killing
@@ -15,45 +18,50 @@ from looks import HostState, Outcome, host_differs, lines, results_differ
 from rounds import Bench
 from stages import wait_for
 
-LIBRARY = next(iter(sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))), None)
-
 pytestmark = [
     pytest.mark.long,
     pytest.mark.timeout(900),
-    pytest.mark.skipif(LIBRARY is None, reason="needs the Debian package faketime"),
+    pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler (Debian package gcc)"),
 ]
+DAY = 86400
 
 
-def clock(folder: Path, offset: str) -> dict[str, str]:
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library that shifts the clock."""
+    made = tmp_path_factory.mktemp("clock") / "clock_shift.so"
+    source = Path(__file__).with_name("clock_shift.c")
+    subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", str(made), str(source), "-ldl"], check=True)
+    return made
+
+
+def clock(library: Path, folder: Path, seconds: int) -> dict[str, str]:
     """The environment of a run whose clock is off by what stands in a file, which may change meanwhile."""
-    file = folder / "offset"
-    file.write_text(offset + "\n", encoding="ascii")
-    return {
-        "LD_PRELOAD": str(LIBRARY),
-        "FAKETIME_TIMESTAMP_FILE": str(file),
-        "FAKETIME_NO_CACHE": "1",
-        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-    }
+    file = folder / "shift"
+    part = folder / "shift.part"
+    part.write_text(f"{seconds}\n", encoding="ascii")
+    part.replace(file)
+    return {"LD_PRELOAD": str(library), "CLOCK_SHIFT": str(file)}
 
 
-@pytest.mark.parametrize("jump", ["+2d", "-2d"])
-def test_a_jump_in_mid_trial(bench: Bench, tmp_path: Path, jump: str) -> None:
+@pytest.mark.parametrize("jump", [2 * DAY, -2 * DAY])
+def test_a_jump_in_mid_trial(bench: Bench, library: Path, tmp_path: Path, jump: int) -> None:
     results = tmp_path / "results"
-    run = bench.start(results, environ=clock(tmp_path, "+0"))
+    run = bench.start(results, environ=clock(library, tmp_path, 0))
     assert wait_for(run.trace, lambda step: step == "ready", run.alive), run.tail()
-    clock(tmp_path, jump)
+    clock(library, tmp_path, jump)
     assert run.wait() == 0, run.tail()
     as_ever(bench, results)
 
 
-@pytest.mark.parametrize("jump", ["+2d", "-2d"])
-def test_a_jump_before_the_resumed_run(bench: Bench, tmp_path: Path, jump: str) -> None:
+@pytest.mark.parametrize("jump", [2 * DAY, -2 * DAY])
+def test_a_jump_before_the_resumed_run(bench: Bench, library: Path, tmp_path: Path, jump: int) -> None:
     results = tmp_path / "results"
-    run = bench.start(results, environ=clock(tmp_path, "+0"))
+    run = bench.start(results, environ=clock(library, tmp_path, 0))
     assert wait_for(run.trace, lambda step: step == "restart", run.alive), run.tail()
     killing.kill(run.process.pid, "tree")
     run.process.wait(30)
-    again = bench.start(results, environ=clock(tmp_path, jump))
+    again = bench.start(results, environ=clock(library, tmp_path, jump))
     assert again.wait() == 0, again.tail()
     as_ever(bench, results)
     assert sum(line["event"] == "started" for line in lines(results, "trials.jsonl")) == 4
