@@ -46,10 +46,10 @@ def read(path: Path) -> Lines:
         raise StoreError(f"{path} cannot be read: {error.strerror}") from error
     body, newline, tail = data.rpartition(b"\n")
     lines = body.split(b"\n") if newline else []
-    if lines and not _is_json(lines[-1]):
+    if lines and not is_json(lines[-1]):
         tail = lines.pop() + b"\n" + tail
     for number, line in enumerate(lines, 1):
-        if not _is_json(line):
+        if not is_json(line):
             raise StoreError(f"{path}: line {number} is damaged; the lines around it are intact")
     return Lines(tuple(lines), len(tail))
 
@@ -157,7 +157,7 @@ def _end_of_good_lines(handle: int, size: int) -> int:
     if end == 0:
         return 0
     start = _after_newline_before(handle, end - 1)
-    return end if _is_json(os.pread(handle, end - 1 - start, start)) else start
+    return end if is_json(os.pread(handle, end - 1 - start, start)) else start
 
 
 def _after_newline_before(handle: int, end: int) -> int:
@@ -171,7 +171,8 @@ def _after_newline_before(handle: int, end: int) -> int:
     return 0
 
 
-def _is_json(line: bytes) -> bool:
+def is_json(line: bytes) -> bool:
+    """Whether a line is whole: a crash can leave garbage that ends in a newline."""
     try:
         msgspec.json.decode(line, type=msgspec.Raw)
     except msgspec.DecodeError:

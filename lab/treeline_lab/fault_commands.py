@@ -8,18 +8,9 @@ import click
 
 from treeline_lab import standins
 from treeline_lab.errors import LabError
-from treeline_lab.host import Host
 from treeline_lab.lab import Lab
 
 _SET = re.compile(r"(\d+):([\w.]+)=(.*)")
-
-
-def _host(lab: Lab, name: str) -> Host:
-    host = lab.host(name)
-    if host.files.read() is None:
-        known = ", ".join(item.name for item in lab.status()) or "none"
-        raise LabError(f"lab {lab.name!r} has no host {name!r} (hosts: {known})")
-    return host
 
 
 @click.command()
@@ -36,7 +27,7 @@ def xid(lab: Lab, name: str, code: int, pid: int | None, process: str, pci: str)
     application itself.
     """
     line = standins.xid_line(code, pid, process, pci)
-    standins.plant_kernel_line(_host(lab, name), line)
+    standins.plant_kernel_line(lab.existing(name)[0], line)
     click.echo(f"{name}: {line}")
 
 
@@ -46,7 +37,7 @@ def xid(lab: Lab, name: str, code: int, pid: int | None, process: str, pci: str)
 @click.pass_obj
 def kernel_line(lab: Lab, name: str, text: str) -> None:
     """Fault: plant any TEXT in the kernel's stand-in on host NAME."""
-    standins.plant_kernel_line(_host(lab, name), f"{text} {standins.PLANTED}")
+    standins.plant_kernel_line(lab.existing(name)[0], f"{text} {standins.PLANTED}")
 
 
 @click.command()
@@ -75,7 +66,7 @@ def gpus(
     Without GPUs a host has no such tool. The memory error of `treeline-lab gpus lab1 --set
     0:ecc.errors.uncorrected.volatile.total=1` is one that a trial running meanwhile is void for.
     """
-    host = _host(lab, name)
+    host = lab.existing(name)[0]
     if remove:
         click.echo(
             f"{name}: {'no stand-in GPUs any more' if standins.take_gpus(host) else 'there were none'}"
@@ -106,7 +97,7 @@ def gpus(
 @click.pass_obj
 def hold(lab: Lab, name: str, unit: str, gpu: int, memory: int) -> None:
     """Fault: start a process on host NAME that holds memory of a stand-in GPU."""
-    pid = standins.hold(_host(lab, name), unit, memory, gpu)
+    pid = standins.hold(lab.existing(name)[0], unit, memory, gpu)
     click.echo(f"{name}: pid {pid} in {unit} holds {memory} MiB of GPU {gpu}")
 
 

@@ -123,14 +123,14 @@ class Lab:
 
     def kill(self, name: str) -> None:
         """Power loss: the cable goes first, so that nobody is told, then everything dies. The disk stays."""
-        host, record = self._existing(name)
+        host, record = self.existing(name)
         network.set_link(self.name, IPv4Address(record.address), False)
         if not host.power_off():
             raise LabError(f"host {name} is off already")
 
     def start(self, name: str, timeout: float = UP_TIMEOUT_S) -> bool:
         """Switch a host on again with the disk it had, and wait for it; False when it was running."""
-        host, record = self._existing(name)
+        host, record = self.existing(name)
         with self._locked():
             if host.running():
                 return False
@@ -140,7 +140,7 @@ class Lab:
 
     def reboot(self, name: str, timeout: float = UP_TIMEOUT_S) -> None:
         """Reboot a host in good order and wait until it is up again."""
-        host, record = self._existing(name)
+        host, record = self.existing(name)
         before = host.leader()
         host.enter(["systemctl", "--no-block", "reboot"])
         deadline = time.monotonic() + timeout
@@ -152,7 +152,7 @@ class Lab:
 
     def link(self, name: str, up: bool) -> None:
         """Plug the host's network cable in or out."""
-        _, record = self._existing(name)
+        _, record = self.existing(name)
         network.set_link(self.name, IPv4Address(record.address), up)
 
     def write_inventory(self, path: Path, hosts: Mapping[str, str]) -> Path:
@@ -175,7 +175,8 @@ class Lab:
             return HostStatus(host.name, None, "unfinished")
         return HostStatus(host.name, record.address, "running" if host.running() else "off")
 
-    def _existing(self, name: str) -> tuple[Host, HostRecord]:
+    def existing(self, name: str) -> tuple[Host, HostRecord]:
+        """A host of this lab with its record. Raises LabError where there is none, or the lab is not ours."""
         requirements.check_root()
         claim.check(self.name, self.files.state_dir)
         host = self.host(name)
@@ -244,7 +245,7 @@ class Lab:
 
         _parallel(create, result.created)
         self._write_known_hosts()
-        _parallel(lambda name: self._switch_on(*self._existing(name)), [*result.created, *result.booted])
+        _parallel(lambda name: self._switch_on(*self.existing(name)), [*result.created, *result.booted])
         for name in result.plugged_in:
             self.link(name, True)
 

@@ -9,8 +9,8 @@ import pandas as pd
 
 from treeline import plan as planner
 from treeline.plan import History
+from treeline.plan.story import hole_bound
 from treeline.records import Sweep
-from treeline.stats import hole_rate_bound
 from treeline.store import TrialLog
 
 _OPEN = ("open", "unknown")
@@ -70,7 +70,7 @@ class AuditCount:
                 f"Implied cells were contradicted by {len(self.contradicted)} of "
                 f"{self.clean + len(self.contradicted)} audits: {', '.join(self.contradicted)}."
             )
-        bound = hole_rate_bound(self.clean)
+        bound = hole_bound(self.clean)
         noun = "audit" if self.clean == 1 else "audits"
         return (
             f"{self.clean} {noun} of implied cells, none contradicted: with 95 % confidence less than "

@@ -5,9 +5,7 @@ from __future__ import annotations
 import mmap
 from pathlib import Path
 
-import msgspec
-
-from treeline.jsonl import StoreError
+from treeline.jsonl import StoreError, is_json
 
 
 def good_bytes(path: Path) -> tuple[int, int]:
@@ -26,18 +24,10 @@ def good_bytes(path: Path) -> tuple[int, int]:
             with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
                 end = data.rfind(b"\n") + 1
                 start = data.rfind(b"\n", 0, max(end - 1, 0)) + 1
-                if end and not _is_json(data[start : end - 1]):
+                if end and not is_json(data[start : end - 1]):
                     end = start
                 return end, size - end
     except FileNotFoundError:
         return 0, 0
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror}") from error
-
-
-def _is_json(line: bytes) -> bool:
-    try:
-        msgspec.json.decode(line, type=msgspec.Raw)
-    except msgspec.DecodeError:
-        return False
-    return True

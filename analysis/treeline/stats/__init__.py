@@ -6,7 +6,7 @@ inside it, and nothing about the next life; so one life each shows no difference
 
 from treeline.stats.compare import Comparison, compare
 from treeline.stats.drift import Drift, drift
-from treeline.stats.exact import clopper_pearson, hole_rate_bound, sign_test
+from treeline.stats.exact import clopper_pearson, sign_test
 from treeline.stats.intervals import Interval, mean_interval, ratio_of_sums_interval
 from treeline.stats.ranking import Ranking, rank
 
@@ -18,7 +18,6 @@ __all__ = [
     "clopper_pearson",
     "compare",
     "drift",
-    "hole_rate_bound",
     "mean_interval",
     "rank",
     "ratio_of_sums_interval",

@@ -11,14 +11,6 @@ def clopper_pearson(hits: int, of: int, confidence: float = 0.95) -> tuple[float
     return float(bounds.low), float(bounds.high)
 
 
-def hole_rate_bound(clean_audits: int, confidence: float = 0.95) -> float:
-    """The share of wrong implied cells that so many audits without a contradiction rule out: 1 - 0.05^(1/k).
-
-    1.0 without any audit: nothing is ruled out.
-    """
-    return 1.0 if clean_audits < 1 else 1 - (1 - confidence) ** (1 / clean_audits)
-
-
 def sign_test(wins: int, losses: int) -> float:
     """Two-sided p of the paired sign test; ties are left out by the caller. 1.0 where nothing differed."""
     of = wins + losses

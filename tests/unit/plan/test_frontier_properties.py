@@ -8,16 +8,11 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plan_builders import end, frontier
-from treeline.keys import Item, Plan
+from plan_builders import frontier
+from random_sweeps import EFFECTS, play
+from treeline.keys import Plan
 from treeline.plan import (
     MAX_BACKS,
-    Done,
-    InFlight,
-    Out,
-    Past,
-    Stop,
-    Wait,
     cells,
     expected,
     next_step,
@@ -25,7 +20,6 @@ from treeline.plan import (
 )
 from treeline.plan.simulate import simulate
 from treeline.plan.truth import Chance, Truth, plan_for
-from treeline.records import Effect
 
 BUDGETS = (8, 12, 16, 20, 24, 32, 48, 64)
 LIMITS = (8, 16, 32, 48, 64, 96, 128, 192, 256)
@@ -145,63 +139,6 @@ def test_cells_that_fail_now_and_then_are_mixed_where_they_are_seen_both_ways() 
             assert (one.verdict == "mixed") == bool(one.cell.goods and one.cell.fails)
             mixed += one.verdict == "mixed"
     assert mixed
-
-
-EFFECTS: tuple[Effect | None, ...] = (
-    "good",
-    "bad",
-    "repeat",
-    "repeat_transient",
-    "dialect",
-    "setup",
-    "void",
-    "node",
-    "back",
-    None,
-)
-
-
-def play(plan: Plan, hosts: list[str], seed: int, weights: list[int]) -> list[Past]:
-    """Hosts that ask, finish, fail and die in random order; checks the rules on the way."""
-    chance = random.Random(seed)
-    history: list[Past] = []
-    flights: dict[str, tuple[Item, InFlight]] = {}
-    active = set(hosts)
-    for turn in range(3000):
-        if not active and not flights:
-            return history
-        asking = sorted(active - flights.keys())
-        if flights and (not asking or chance.random() < 0.5):
-            host = chance.choice(sorted(flights))
-            item, _ = flights.pop(host)
-            effect = chance.choices(EFFECTS, weights)[0]
-            history.append(end(item.item_id, effect, host, f"t{len(history)}", chance.random() * 100))
-            continue
-        if not asking:
-            continue
-        host = chance.choice(asking)
-        flying = tuple(flight for _, flight in flights.values())
-        step = next_step(plan, tuple(history), flying, host)
-        assert step == next_step(plan, tuple(history), flying, host)
-        if isinstance(step, Item):
-            owed(step, history, flying)
-            flights[host] = (
-                step,
-                InFlight(trial_id=f"f{turn}", item_id=step.item_id, cell=step.cell, host=host),
-            )
-        elif isinstance(step, Wait):
-            assert flights
-        else:
-            assert isinstance(step, Done | Out | Stop)
-            active.discard(host)
-    raise AssertionError("the sweep did not end")
-
-
-def owed(step: Item, history: list[Past], flying: tuple[InFlight, ...]) -> None:
-    assert step.item_id not in {flight.item_id for flight in flying}
-    before = [past.effect for past in history if past.item_id == step.item_id]
-    assert not {"good", "bad", "repeat", "repeat_transient", "dialect", "setup"} & set(before)
-    assert len(before) <= MAX_BACKS
 
 
 @settings(max_examples=60, deadline=None)

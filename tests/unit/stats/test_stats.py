@@ -10,7 +10,6 @@ from treeline.stats import (
     clopper_pearson,
     compare,
     drift,
-    hole_rate_bound,
     mean_interval,
     rank,
     ratio_of_sums_interval,
@@ -147,9 +146,6 @@ def test_an_interval_holds_its_mean(values: list[float]) -> None:
 def test_exact_bounds() -> None:
     assert clopper_pearson(0, 10)[0] == 0
     assert clopper_pearson(0, 10)[1] == pytest.approx(0.3085, abs=1e-4)
-    assert hole_rate_bound(7) == pytest.approx(0.348, abs=1e-3)
-    assert hole_rate_bound(29) == pytest.approx(0.0981, abs=1e-3)
-    assert hole_rate_bound(0) == 1
     assert sign_test(0, 0) == 1
     assert sign_test(9, 1) == pytest.approx(0.0215, abs=1e-4)
 

@@ -39,15 +39,15 @@ def test_a_lost_gpu_and_one_that_wants_a_reset(tmp_path: Path) -> None:
 
 def test_processes_of_which_not_all_may_be_seen(tmp_path: Path) -> None:
     apps = (
-        '10525, /root/tools/mem "q" hog, 1542, GPU-ae3738d5\n'
-        "10529, /root/tools/memhög ünïcode, 818, GPU-ae3738d5\n"
+        '10525, /opt/tools/mem "q" hog, 1542, GPU-ae3738d5\n'
+        "10529, /opt/tools/memhög ünïcode, 818, GPU-ae3738d5\n"
         "4711, [Not Found], [N/A], GPU-b\n"
         "[Insufficient Permissions], [Insufficient Permissions], [Insufficient Permissions], GPU-c\n"
     )
     facts = gpu_facts.look(answers(tmp_path, B300.format(index=0, used=0) + "\n", apps))
     assert [(app.pid, app.used_memory, app.process_name) for app in facts.apps] == [
-        (10525, 1542, '/root/tools/mem "q" hog'),
-        (10529, 818, "/root/tools/memhög ünïcode"),
+        (10525, 1542, '/opt/tools/mem "q" hog'),
+        (10529, 818, "/opt/tools/memhög ünïcode"),
         (4711, None, ""),
     ]
     assert facts.hidden == 1
