@@ -12,7 +12,7 @@ export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 LAB := $(SUDO) $(CURDIR)/$(BIN)/treeline-lab
 
 help: ## this text
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 # -- setting up ----------------------------------------------------------------------------------------
 $(VENV)/.base: pyproject.toml requirements.lock lab/reference_engine/pyproject.toml
@@ -92,10 +92,62 @@ fault-and-rollout-tests: $(VENV)/.dev lab-requirements
 molecule: $(VENV)/.dev lab-requirements
 	cd roles/sglang_ddtree && molecule test --all
 
-test-long: $(VENV)/.dev lab-requirements ## what is too long for every run
-	$(SUDO) env PATH="$$PATH" $(BIN)/pytest tests/lab tests/playbook tests/long -m long
+# -- too long for every run ----------------------------------------------------------------------------
+# One after the other, each within half an hour; what one call leaves undone, the next call of the same target does.
+LONG := long-analysis long-rootfs long-profiles long-rollout long-rollout-faults long-kills long-host-faults long-disks long-clock long-hosts long-trials
+# sudo forgets the environment; the settings of these tests come along by name.
+LONG_SETTINGS := $(filter TREELINE_LONG_%,$(.VARIABLES))
+LONG_PYTEST = $(SUDO) env PATH="$$PATH" $(foreach name,$(LONG_SETTINGS),$(name)='$($(name))') $(BIN)/pytest -m long
+ROLLOUT_FAULTS := killed or loses_its_network or reboots or without_its_router or drift
 
-bench: $(VENV)/.dev ## print speeds and costs: classifier, engine, load client, overhead of a trial
-	for bench in tests/bench/bench_*.py; do $(BIN)/python "$$bench"; done
+test-long: ## all long-... targets, one after the other (hours)
+	$(MAKE) --jobs=1 --keep-going $(LONG)
 
-.PHONY: help setup lab lab-requirements lab-down lab-status sweep report test lint types unit role-and-lab-tests fault-and-rollout-tests lab-tests playbook-tests molecule test-long bench
+long-analysis: $(VENV)/.dev ## 1,000,000 measurements in 10 s, 100,000,000 requests in 60 s, in 4 GB
+	$(BIN)/python tests/bench/bench_analysis.py --measurements 1000000 --requests 100000000
+
+long-rootfs: $(VENV)/.dev lab-requirements ## a root file system whose build is killed half-way
+	$(LONG_PYTEST) tests/lab
+
+long-profiles: $(VENV)/.dev lab-requirements ## every fault profile of the reference engine through sweep.yml
+	$(LONG_PYTEST) tests/playbook/test_every_profile_long.py
+
+long-rollout: $(VENV)/.dev lab-requirements ## rollouts on eight hosts behind a router, with clients
+	$(LONG_PYTEST) tests/playbook/test_rollout.py tests/playbook/test_rollout_long.py -k 'not ($(ROLLOUT_FAULTS))'
+
+long-rollout-faults: $(VENV)/.dev lab-requirements ## the same with a killed controller, lost networks, drift
+	$(LONG_PYTEST) tests/playbook/test_rollout_long.py -k '$(ROLLOUT_FAULTS)'
+
+long-kills: $(VENV)/.dev lab-requirements ## kill -9 of the controller at any step (200; call it until none is left)
+	$(LONG_PYTEST) tests/long/test_kills.py
+
+long-host-faults: $(VENV)/.dev lab-requirements ## reboot, power loss and link loss of the target in a trial
+	$(LONG_PYTEST) tests/long/test_host_faults.py
+
+long-disks: $(VENV)/.dev lab-requirements ## full disks on either side, a journal that forgets
+	$(LONG_PYTEST) tests/long/test_disks.py
+
+long-clock: $(VENV)/.dev lab-requirements ## a clock that jumps by two days
+	$(LONG_PYTEST) tests/long/test_clock.py
+
+long-hosts: $(VENV)/.dev lab-requirements ## four hosts against one: wall time, nothing done twice
+	$(LONG_PYTEST) tests/long/test_many_hosts.py
+
+long-trials: $(VENV)/.dev lab-requirements ## 250 trials in one command: no growth of the time per trial
+	$(LONG_PYTEST) tests/long/test_many_trials.py
+
+# -- figures -------------------------------------------------------------------------------------------
+# Boots a lab host, so it needs root.
+ROOT_BENCHES := tests/bench/bench_trial_overhead.py
+
+bench: $(VENV)/.dev lab-requirements ## figures of tests/bench: analysis, classifier, engine, frontier, gates, load, rollout, trial
+	@failed=0; \
+	for bench in $(filter-out $(ROOT_BENCHES),$(sort $(wildcard tests/bench/bench_*.py))); do \
+		echo "== $$bench"; $(BIN)/python "$$bench" || failed=1; \
+	done; \
+	for bench in $(ROOT_BENCHES); do \
+		echo "== $$bench"; $(SUDO) env PATH="$$PATH" $(BIN)/python "$$bench" || failed=1; \
+	done; \
+	exit $$failed
+
+.PHONY: help setup lab lab-requirements lab-down lab-status sweep report test lint types unit role-and-lab-tests fault-and-rollout-tests lab-tests playbook-tests molecule test-long $(LONG) bench

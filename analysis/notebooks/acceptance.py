@@ -37,6 +37,13 @@ views.acceptance(results)
 views.acceptance_table(results)
 
 # %% [markdown]
+# How sure the AL of a single life is: bootstrap intervals over its requests. They tell about noise inside
+# that life and nothing about the next one.
+
+# %%
+views.acceptance_within_lives(results)
+
+# %% [markdown]
 # AL depends on the texts and not on how many requests run: within a life it should differ by 0.15 at
 # most between concurrencies. A larger spread speaks for a bug.
 

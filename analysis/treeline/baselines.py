@@ -123,11 +123,6 @@ def find(results_dir: Path, provenance: Provenance) -> Baseline | None:
     return stored if stored is not None and _belongs(stored, provenance) else None
 
 
-def is_needed(results_dir: Path, provenance: Provenance, asked: str) -> bool:
-    """Whether a plan with ``baseline=auto|skip`` has to measure one on such a host first: a restart more."""
-    return asked == "auto" and find(results_dir, provenance) is None
-
-
 def of_trial(line: Finished, steps: Steps, provenance: Provenance) -> Baseline:
     """The baseline that a finished trial gives.
 
@@ -297,10 +292,9 @@ def _samples(rows: Sequence[Mapping[str, Any]]) -> tuple[Sample, ...]:
 
 
 def _looping_share(points: Sequence[Mapping[str, Any]]) -> float | None:
-    shares = []
-    for point in points:
-        garble = point.get("garble")
-        looping = garble.get("looping") if isinstance(garble, Mapping) else None
-        if isinstance(looping, Mapping) and looping.get("of"):
-            shares.append(looping["count"] / looping["of"])
-    return round(max(shares), 4) if shares else None
+    """The share that the gate would judge by: points with few long outputs say nothing."""
+    # The gates read stored baselines, so they are imported late.
+    from treeline.gates.judging import LIMITS
+    from treeline.gates.outputs import looping_shares
+
+    return max(looping_shares(points, LIMITS.outputs), default=(None, ""))[0]

@@ -60,7 +60,7 @@ def claim(store: SweepStore, asker: Asker) -> Claim:
         sweep, log = store.read_sweep(), store.read_trials()
         now = utc_now()
         history = _history(log, sweep, asker, now)
-        known = sweep.known.get(asker.hardware_class, planner.NOTHING_KNOWN)
+        known = sweep.known_of(asker.hardware_class)
         step = planner.next_step(
             sweep.plan,
             history.past,

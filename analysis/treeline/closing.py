@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from treeline import memory
 from treeline import plan as planner
 from treeline.claiming import spend_of
-from treeline.keys import Known
 from treeline.outcomes import host_states
 from treeline.plan import History
 from treeline.records import Controller, HostState, Outcome, Run, Started, Sweep, utc_now
-from treeline.store import SweepStore, TrialLog
+from treeline.store import StoreError, SweepStore, TrialLog
 
 
 @dataclass(frozen=True)
@@ -28,29 +29,40 @@ class Closed:
 
 
 def close_sweep(
-    store: SweepStore, me: Controller, hosts: Mapping[str, Mapping[str, Any]], *, fail_on_bad: bool
+    store: SweepStore,
+    me: Controller,
+    hosts: Mapping[str, Mapping[str, Any]],
+    *,
+    fail_on_bad: bool,
+    forecast_s: float | None = None,
 ) -> Closed:
     """Write down how this run ended.
 
     Args:
         hosts: per host what ``treeline.outcomes.host_outcome`` returns; all but ``restored`` may be missing.
         fail_on_bad: count every cell that is not good as a failure.
+        forecast_s: what one trial is expected to take, as the claims were told: a trial that would have ended
+            beyond ``max_hours`` was not begun.
 
     Raises:
         StoreError: the sweep folder cannot be read or written.
     """
-    states_of_hosts = host_states(hosts)
     with store.lock():
         sweep, log = store.read_sweep(), store.read_trials()
-        histories = {name: _history(log, name, me) for name in _hardware_classes(sweep, log)}
+        states_of_hosts = _with_debts(host_states(hosts), _run_of(sweep, me))
+        histories = {name: _history(log, name, me) for name in log.hardware_classes(sweep)}
         left = {
-            name: planner.remaining(sweep.plan, history.past, _known(sweep, name))
+            name: planner.remaining(sweep.plan, history.past, sweep.known_of(name))
             for name, history in histories.items()
         }
+        complete = bool(histories) and not any(
+            planner.open_items(sweep.plan, history.past, sweep.known_of(name))
+            for name, history in histories.items()
+        )
         stops = [stop for h in histories.values() if (stop := planner.stop_reason(h.past)) is not None]
         begun = sum(line.controller == me for line in log.started.values())
-        spent = _spent(sweep, log, histories)
-        outcome = _outcome(stops, left, spent, begun, sweep.options.get("max_trials_per_run"))
+        spent = _spent(sweep, log, histories, forecast_s)
+        outcome = _outcome(stops, complete, spent, begun, sweep.options.get("max_trials_per_run"))
         states = _states(sweep, histories)
         failures = [
             *_host_failures(states_of_hosts, sum(left.values())),
@@ -60,11 +72,14 @@ def close_sweep(
             *(_bad(states) if fail_on_bad else []),
         ]
         message = _message(sweep.sweep_id, outcome, states, sum(left.values()), spent)
-        run = _end_run(sweep, me, outcome, "; ".join(failures) or message)
-        run.hosts = states_of_hosts
+        _end_run(sweep, me, outcome, "; ".join(failures) or message, states_of_hosts)
         store.write_sweep(sweep)
-    # The memory is the results folder's own; it is only read where a sweep asks for it.
-    memory.remember(store.folder.parent, sweep, log)
+    # The memory is the results folder's own; it is only read where a sweep asks for it. This sweep is closed:
+    # what is wrong with the memory is said, and fails nothing.
+    try:
+        memory.remember(store.folder.parent, sweep, log)
+    except StoreError as error:
+        message += f"; the crash memory was not written: {error}"
     return Closed(outcome, sweep.finished_at is not None, message, tuple(failures), states)
 
 
@@ -75,31 +90,37 @@ def _history(log: TrialLog, hardware_class: str, me: Controller) -> History:
     return History.of(log, hardware_class, this_run=is_mine, in_flight=lambda line: False)
 
 
-def _hardware_classes(sweep: Sweep, log: TrialLog) -> list[str]:
-    """Classes whose plan is owed: those that ran trials, and those of reached hosts that ran none."""
-    by_host = {line.host: line.hardware_class for line in log.started.values()}
-    idle = (entry.hardware_class for host, entry in sweep.provenance.items() if host not in by_host)
-    return list(dict.fromkeys([*by_host.values(), *(name for name in idle if name)]))
+def _run_of(sweep: Sweep, me: Controller) -> Run | None:
+    return next((run for run in reversed(sweep.runs) if run.controller == me), None)
 
 
-def _known(sweep: Sweep, hardware_class: str) -> Known:
-    return sweep.known.get(hardware_class, planner.NOTHING_KNOWN)
+def _with_debts(hosts: Mapping[str, HostState], run: Run | None) -> dict[str, HostState]:
+    """The states with what earlier runs owe where this one did not come to a host: it is owed still."""
+    debts = (run.hosts if run is not None else None) or {}
+    return {
+        host: msgspec.structs.replace(debts[host], reason=f"{debts[host].reason}; now: {state.reason}")
+        if host in debts and not state.touched
+        else state
+        for host, state in hosts.items()
+    }
 
 
-def _spent(sweep: Sweep, log: TrialLog, histories: Mapping[str, History]) -> str | None:
+def _spent(
+    sweep: Sweep, log: TrialLog, histories: Mapping[str, History], forecast_s: float | None
+) -> str | None:
     """Why the sweep may spend no more; None where it may, or was never limited."""
     now = utc_now()
     for name, history in histories.items():
-        reason = planner.limit_reason(history.past, [], None, spend_of(sweep, log, name, now))
+        reason = planner.limit_reason(history.past, [], None, spend_of(sweep, log, name, now, forecast_s))
         if reason is not None:
             return reason
     return None
 
 
-def _outcome(stops: list[str], left: Mapping[str, int], spent: str | None, begun: int, limit: Any) -> Outcome:
+def _outcome(stops: list[str], complete: bool, spent: str | None, begun: int, limit: Any) -> Outcome:
     if stops:
         return "stopped"
-    if left and not any(left.values()):
+    if complete:
         return "complete"
     if spent is not None:
         return "limit"
@@ -109,7 +130,7 @@ def _outcome(stops: list[str], left: Mapping[str, int], spent: str | None, begun
 def _states(sweep: Sweep, histories: Mapping[str, History]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for name, history in histories.items():
-        for cell in planner.cells(sweep.plan, history.past, _known(sweep, name)).values():
+        for cell in planner.cells(sweep.plan, history.past, sweep.known_of(name)).values():
             counts[cell.state] = counts.get(cell.state, 0) + 1
     return counts
 
@@ -174,13 +195,16 @@ def _message(sweep_id: str, outcome: Outcome, states: Mapping[str, int], left: i
     return f"{words}; {left} items are left"
 
 
-def _end_run(sweep: Sweep, me: Controller, outcome: Outcome, reason: str) -> Run:
+def _end_run(
+    sweep: Sweep, me: Controller, outcome: Outcome, reason: str, hosts: dict[str, HostState]
+) -> None:
     now = utc_now()
-    run = next((run for run in reversed(sweep.runs) if run.controller == me), None)
+    run = _run_of(sweep, me)
     if run is None:
         run = Run(controller=me, started_at=now)
         sweep.runs.append(run)
-    run.ended_at, run.outcome, run.reason = now, outcome, reason
+    run.ended_at, run.outcome, run.reason, run.hosts = now, outcome, reason, hosts
     sweep.outcome = outcome
-    sweep.finished_at = now if outcome == "complete" else None
-    return run
+    # The same command goes on with a sweep that still owes a host its services: it then only restores.
+    owed = any(state.owed for state in hosts.values())
+    sweep.finished_at = now if outcome == "complete" and not owed else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from treeline.keys import Known
 from treeline.plain import clean
 from treeline.plan import History
 from treeline.plan.story import search_lines
@@ -35,7 +34,7 @@ def explain(sweep_dir: Path) -> list[str]:
 
 def _search(sweep: Sweep, log: TrialLog, hardware_class: str) -> list[str]:
     history = History.of(log, hardware_class, this_run=lambda _: True, in_flight=lambda _: False)
-    said = search_lines(sweep.plan, history.past, sweep.known.get(hardware_class, Known()))
+    said = search_lines(sweep.plan, history.past, sweep.known_of(hardware_class))
     return ["", *said] if said else []
 
 

@@ -8,7 +8,7 @@ integers: ``budget`` is in draft nodes (root excluded), ``maxreq`` and ``concurr
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal, Self
 
 import msgspec
@@ -119,6 +119,11 @@ class RestartKey(PlainStruct, frozen=True, kw_only=True, forbid_unknown_fields=T
         tree = f"b{self.budget} k{self.topk}" if self.speculative else "no spec"
         return self._spelled(f"{tree} m{self.maxreq}")
 
+    @property
+    def slice_label(self) -> str:
+        """What it shares with the cells of its frontier, for people, such as ``topk 8 graphs on``."""
+        return self._spelled(f"topk {self.topk}")
+
     def _spelled(self, tree: str) -> str:
         """The usual three parameters as given, and every other part that is not at its default."""
         parts = [tree]
@@ -130,6 +135,10 @@ class RestartKey(PlainStruct, frozen=True, kw_only=True, forbid_unknown_fields=T
         if self.attention_backend is not None:
             parts.append(f"attention {self.attention_backend}")
         return " ".join(parts)
+
+
+KEY_FIELDS: tuple[str, ...] = RestartKey.__struct_fields__
+"""Parts of a restart key in the canonical order; the columns of tables and the variables of a request."""
 
 
 class ClientKey(PlainStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -253,7 +262,13 @@ class Slice(PlainStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     @property
     def label(self) -> str:
         """The slice for people, such as ``topk 8 graphs on``."""
-        return self.key(1, 1)._spelled(f"topk {self.topk}")
+        return self.key(1, 1).slice_label
+
+    def restart_keys(self) -> Iterator[RestartKey]:
+        """The restart keys of all its cells, budget by budget."""
+        for column in self.columns:
+            for limit in column.maxreqs:
+                yield self.key(column.budget, limit)
 
     @property
     def family(self) -> tuple[int, bool, int | None, str | None]:
@@ -318,6 +333,13 @@ class Plan(PlainStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Keep kind and content together. Raises ValueError."""
         if (self.kind == "frontier") != (self.frontier is not None):
             raise ValueError(f"a plan of kind {self.kind} and a frontier to search do not go together")
+
+    def restart_keys(self) -> Iterator[RestartKey]:
+        """The restart keys of all its cells, in the order of the plan; a baseline is none of them."""
+        yield from dict.fromkeys(item.key for item in self.items)
+        if self.frontier is not None:
+            for part in self.frontier.slices:
+                yield from part.restart_keys()
 
     def digest(self, dialect: str) -> str:
         """Eight hex digits that say "the same measurements": the plan hash.

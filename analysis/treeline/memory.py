@@ -150,7 +150,7 @@ def remember(results: Path, sweep: Sweep, log: TrialLog) -> list[Memory]:
 def _learned(sweep: Sweep, log: TrialLog) -> Iterable[Memory]:
     for name in dict.fromkeys(line.hardware_class for line in log.started.values()):
         history = History.of(log, name, this_run=lambda _: True, in_flight=lambda _: False)
-        known = sweep.known.get(name, Known())
+        known = sweep.known_of(name)
         cells = planner.cells(sweep.plan, history.past, known)
         for line in log.finished.values():
             cell = cells.get(line.cell)

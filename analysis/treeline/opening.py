@@ -11,7 +11,7 @@ from treeline import memory, provenance
 from treeline.controller import liveness
 from treeline.jsonl import sync_directory
 from treeline.keys import Plan
-from treeline.records import Controller, Provenance, Run, Sweep, utc_now
+from treeline.records import Controller, HostState, Provenance, Run, Sweep, utc_now
 from treeline.store import StoreError, SweepStore, TrialLog, locked, sweep_folders
 
 
@@ -48,6 +48,8 @@ def open_sweep(
 ) -> Opened:
     """Resume the newest unfinished sweep of this plan with this provenance, or start a new one.
 
+    A sweep whose plan is complete is unfinished as long as it owes a host what ran there before.
+
     Raises:
         SweepRefusedError: another living controller works on it or holds a host, or hosts of one hardware
             class differ.
@@ -75,7 +77,7 @@ def open_sweep(
         stale = provenance.stale_leases(leases, me)
         if candidate is None:
             return _begin(results, request, hosts, me, notes, stale)
-        return _resume(*candidate, request, hosts, me, notes, stale)
+        return _resume(*candidate, request, hosts, me, notes, stale, _owed(candidate[1], preflights))
 
 
 def _unfinished(
@@ -99,6 +101,19 @@ def _unfinished(
             continue
         return store, sweep, log
     return None
+
+
+def _owed(sweep: Sweep, preflights: Mapping[str, Mapping[str, Any]]) -> dict[str, HostState]:
+    """Hosts of this run that the run before left owed, as far as preflight did not find them put back.
+
+    A host that has no snapshot any more was restored meanwhile, by its lease or by restore.yml.
+    """
+    before = (sweep.runs[-1].hosts if sweep.runs else None) or {}
+    return {
+        host: state
+        for host, state in before.items()
+        if state.owed and host in preflights and preflights[host].get("snapshot_present", "") is not None
+    }
 
 
 def _refuse_if_alive(sweep: Sweep, log: TrialLog, me: Controller) -> None:
@@ -165,6 +180,7 @@ def _resume(
     me: Controller,
     notes: list[str],
     stale: dict[str, dict[str, Any]],
+    owed: dict[str, HostState],
 ) -> Opened:
     lost = log.unfinished
     if log.torn_bytes:
@@ -177,10 +193,13 @@ def _resume(
     ]
     sweep.options, sweep.variables = request.options, request.variables
     sweep.provenance |= {host: entry for host, entry in hosts.items() if entry != Provenance()}
-    sweep.runs.append(Run(controller=me, started_at=utc_now(), notes=notes))
-    sweep.outcome = None
+    sweep.runs.append(Run(controller=me, started_at=utc_now(), notes=notes, hosts=owed or None))
+    complete, sweep.outcome = sweep.outcome == "complete", None
     with store.lock():
         store.write_sweep(sweep)
     reason = f"it is unfinished: {len(log.finished)} trials are on record"
+    if complete:
+        to_whom = f" to {', '.join(owed)}" if owed else ""
+        reason = f"its plan is complete, but it still owed what ran before{to_whom}"
     interrupted = tuple(line.trial_id for line in lost)
     return Opened(sweep.sweep_id, store.folder, True, reason, tuple(notes), interrupted, stale)

@@ -13,9 +13,8 @@ from pathlib import Path
 import msgspec
 from treeline_target import redact
 
-from treeline import baselines, dialects, evidence, jsonl, node_facts, requests_table
+from treeline import baselines, evidence, jsonl, node_facts, requests_table
 from treeline.controller import liveness
-from treeline.keys import RestartKey
 from treeline.plain import clean
 from treeline.records import Finished, Provenance, utc_now
 from treeline.references import references
@@ -69,7 +68,7 @@ def record(store: SweepStore, ended: Ended) -> Recorded:
     if ended.trial_id in log.finished:
         raise StoreError(f"trial {ended.trial_id} is on record already")
     sweep = store.read_sweep()
-    kept = _keep_evidence(store, ended, _expected_width(ended.dialect or sweep.dialect, claim.key))
+    kept = _keep_evidence(store, ended)
     provenance = sweep.provenance.get(claim.host, Provenance(hardware_class=claim.hardware_class))
     against = references(store, log, claim, provenance, ended.baseline)
     kept.remarks.extend(against.remarks)
@@ -112,15 +111,7 @@ def _tidy_incoming(store: SweepStore, incoming: Path) -> None:
             incoming.rmdir()
 
 
-def _expected_width(dialect: str, key: RestartKey) -> int | None:
-    """What the log must say was captured; None where the dialect cannot be read any more."""
-    try:
-        return dialects.expected_width(dialects.load(dialect), key)
-    except dialects.DialectError:
-        return None
-
-
-def _keep_evidence(store: SweepStore, ended: Ended, width: int | None) -> Kept:
+def _keep_evidence(store: SweepStore, ended: Ended) -> Kept:
     """Unpack and read the evidence. Bad evidence is a remark; a failing results folder is an error."""
     kept = Kept()
     kept.remarks.extend(node_facts.orphans(ended.steps.begin.mappings("orphans_ended")))
@@ -140,15 +131,13 @@ def _keep_evidence(store: SweepStore, ended: Ended, width: int | None) -> Kept:
         kept.remarks.append("the evidence holds no journal")
         return Kept(folder, None, kept.remarks)
     kernel = folder / evidence.KERNEL if evidence.KERNEL in unpacked.names else None
-    return Kept(folder, _classify(journal, kernel, ended.steps, width, kept.remarks), kept.remarks)
+    return Kept(folder, _classify(journal, kernel, ended.steps, kept.remarks), kept.remarks)
 
 
-def _classify(
-    journal: Path, kernel: Path | None, steps: Steps, width: int | None, remarks: list[str]
-) -> LogVerdict | None:
+def _classify(journal: Path, kernel: Path | None, steps: Steps, remarks: list[str]) -> LogVerdict | None:
     """What the log says. A log that cannot be read is a remark: the verdict rests on the other facts then."""
     try:
-        return classify_journal(journal, alive=_is_alive(steps), kernel=kernel, expected_width=width)
+        return classify_journal(journal, alive=_is_alive(steps), kernel=kernel)
     except (OSError, ValueError) as error:
         remarks.append(f"the journal cannot be read: {error}")
         return None

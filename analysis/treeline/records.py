@@ -268,7 +268,8 @@ class HostState(msgspec.Struct, frozen=True, kw_only=True):
 class Run(msgspec.Struct, kw_only=True):
     """One run of the playbook over a sweep; ``ended_at`` is missing where it never closed.
 
-    ``hosts`` is missing in records of the first versions.
+    ``hosts`` says how it left them; while it goes on, those that earlier runs still owe their services. It is
+    missing in records of the first versions.
     """
 
     controller: Controller
@@ -281,7 +282,8 @@ class Run(msgspec.Struct, kw_only=True):
 
 
 class Sweep(msgspec.Struct, kw_only=True):
-    """``sweep.json``. It can be resumed until ``finished_at`` says that every item of the plan is settled.
+    """``sweep.json``. It can be resumed until ``finished_at`` says that it owes nothing any more: every item
+    of the plan is settled, and every host is as it was found.
 
     ``known`` is what each hardware class brought along when the sweep was opened.
     """
@@ -299,6 +301,10 @@ class Sweep(msgspec.Struct, kw_only=True):
     finished_at: str | None = None
     outcome: Outcome | None = None
     schema_version: int = SCHEMA_VERSION
+
+    def known_of(self, hardware_class: str) -> Known:
+        """What a hardware class brought along; nothing for one that joined later."""
+        return self.known.get(hardware_class, Known())
 
 
 TrialLine = Started | Finished

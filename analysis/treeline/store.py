@@ -56,6 +56,13 @@ class TrialLog:
         """Claims without a verdict: in flight while their controller lives, else interrupted."""
         return tuple(line for trial_id, line in self.started.items() if trial_id not in self.finished)
 
+    def hardware_classes(self, sweep: Sweep) -> list[str]:
+        """Classes whose plan is owed: those that ran trials, and those of reached hosts that ran none."""
+        worked = {line.host for line in self.started.values()}
+        idle = (entry.hardware_class for host, entry in sweep.provenance.items() if host not in worked)
+        ran = (line.hardware_class for line in self.started.values())
+        return list(dict.fromkeys([*ran, *(name for name in idle if name)]))
+
     @property
     def next_seq(self) -> int:
         """Number of the next trial, 1 for the first."""

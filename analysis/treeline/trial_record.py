@@ -182,20 +182,12 @@ def _invocation(steps: Steps) -> str | None:
 
 
 def _throughput(points: list[dict[str, Any]]) -> dict[str, float | None]:
-    """Output tokens/s by concurrency, or by ``<concurrency>@<context>`` where it has several contexts.
-
-    The mean over the repeats of a point.
-    """
-    whole = [point for point in points if point.get("complete") is not False]
-    contexts: dict[Any, set[Any]] = {}
-    for point in whole:
-        contexts.setdefault(point.get("concurrency"), set()).add(point.get("context"))
+    """Output tokens/s by ``gates.point_name``: the mean over the repeats of a point."""
     rates: dict[str, list[float]] = {}
-    for point in whole:
-        several = len(contexts[point.get("concurrency")]) > 1
-        name = f"{point.get('concurrency')}" + (f"@{point.get('context')}" if several else "")
-        rate = _number(point.get("output_tok_s"))
-        rates.setdefault(name, []).extend([] if rate is None else [rate])
+    for point in points:
+        if point.get("complete") is not False:
+            rate = _number(point.get("output_tok_s"))
+            rates.setdefault(gates.point_name(point), []).extend([] if rate is None else [rate])
     return {name: round(fmean(found), 3) if found else None for name, found in rates.items()}
 
 

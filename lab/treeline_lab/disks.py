@@ -36,7 +36,8 @@ class Mount:
 def fill(host: Host, path: str, leave_kib: int = 0) -> str:
     """Leave `leave_kib` KiB free at `path` inside the host, and say how that was done.
 
-    Raises LabError when the path is no directory there, is full already, or holds more than 64 MiB.
+    Raises LabError when the path is no directory there, is full already, holds more than 64 MiB, or lies
+    inside a tmpfs: what is below a cover there could not be reached to give it back.
     """
     place = _checked(host, path)
     found = mounted(host, place)
@@ -46,6 +47,12 @@ def fill(host: Host, path: str, leave_kib: int = 0) -> str:
         _remember(host, place, found.size or "50%")
         _limit(host, place, leave_kib)
         return f"the tmpfs at {place} has room for {leave_kib} KiB more"
+    if found is None and _do(host, "stat", "-f", "-c", "%T", place).strip() == "tmpfs":
+        whole = _do(host, "df", "--output=target", place).split()[-1]
+        raise LabError(
+            f"{host.name}:{place} lies in the tmpfs at {whole}, of which no part can be full by itself; "
+            f"fill {whole} instead"
+        )
     _cover(host, place, leave_kib)
     return f"{place} is covered by a copy of itself with room for {leave_kib} KiB more"
 

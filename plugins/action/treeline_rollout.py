@@ -11,7 +11,7 @@ from treeline import provenance
 from treeline.controller import this_controller
 from treeline.plain import clean, to_plain
 from treeline.records import utc_now
-from treeline.rollout import choose, intended, judge, objectives, opening, records, standing, waves
+from treeline.rollout import choose, held, intended, judge, objectives, opening, records, standing, waves
 from treeline.rollout.errors import RolloutRefusedError
 from treeline.store import StoreError
 
@@ -69,18 +69,18 @@ class ActionModule(ActionBase):
         args = to_plain(checked)
         host = str((task_vars or {}).get("inventory_hostname", ""))
         try:
-            done = self._do(args, host)
+            done = self._do(args, host, str((task_vars or {}).get("ansible_limit") or ""))
         except (RolloutRefusedError, StoreError) as error:
             return result | {"failed": True, "msg": str(error)}
         return result | done
 
-    def _do(self, args: dict[str, Any], host: str) -> dict[str, Any]:
+    def _do(self, args: dict[str, Any], host: str, limit: str) -> dict[str, Any]:
         match args["state"]:
             case "checked":
                 self._asked(args)
                 return {"changed": False}
             case "open":
-                return self._open(args)
+                return self._open(args, limit)
             case "judged":
                 return self._judged(args, host)
             case "recorded":
@@ -108,17 +108,20 @@ class ActionModule(ActionBase):
             now=utc_now(),
         )
 
-    def _open(self, args: dict[str, Any]) -> dict[str, Any]:
+    def _open(self, args: dict[str, Any], limit: str) -> dict[str, Any]:
         hosts = {
             name: provenance.of_host(found)
             for name, found in args["hosts"].items()
             if isinstance(found, dict)
         }
+        held.refuse_if_held(args["hosts"])
         unknown = sorted(name for name, found in hosts.items() if not found.hardware_class)
         if unknown:
+            left_out = ",".join(f"!{name}" for name in unknown)
+            remedy = f"add {left_out} to --limit" if limit else f"--limit 'sglang,localhost,{left_out}'"
             raise RolloutRefusedError(
                 f"nothing is known about {', '.join(unknown)}: not reached, or refused by preflight. "
-                "Mend it, or leave it out: --limit 'sglang,localhost,!HOST'"
+                f"Mend that, or leave out what cannot be mended: {remedy}"
             )
         asked = self._asked(args)
         options = {

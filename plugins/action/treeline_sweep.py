@@ -25,6 +25,7 @@ ARGUMENTS = {
     "hosts": {"type": "dict", "default": {}},
     "sweep_dir": {"type": "path"},
     "fail_on_bad": {"type": "bool"},
+    "forecast_trial_s": {"type": "float"},
 }
 
 
@@ -94,7 +95,11 @@ class ActionModule(ActionBase):
         if fail_on_bad is None:
             fail_on_bad = bool(store.read_sweep().options.get("fail_on_bad"))
         closed = closing.close_sweep(
-            store, this_controller(), _mappings(args["hosts"]), fail_on_bad=fail_on_bad
+            store,
+            this_controller(),
+            _mappings(args["hosts"]),
+            fail_on_bad=fail_on_bad,
+            forecast_s=args["forecast_trial_s"],
         )
         self._display.display(closed.message)
         return {

@@ -21,6 +21,7 @@ description:
     was opened are put there too. Without a sweep it is C(results/events.jsonl) in the repository (for a
     playbook from elsewhere, beside that), or C(events.jsonl) in C(treeline_results_dir) when that is given
     with C(-e).
+  - What each host does now is left in C(steps.json) there, for C(treeline status).
   - Results of tasks with C(no_log) are never read.
   - Never fails a play. What could not be written is counted and said at the end.
 requirements:
@@ -78,6 +79,7 @@ class CallbackModule(CallbackBase):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._capture: Any = None
+        self._steps: Any = None
         self._quiet = False
         self._wants_all = False
         self._errors = 0
@@ -93,6 +95,7 @@ class CallbackModule(CallbackBase):
             from treeline.events import EventLog
             from treeline.failures import Capture
             from treeline.junit_cases import Cases
+            from treeline.live.steps import Steps
         except ImportError as error:
             self._display.warning(
                 f"treeline_failures: failures are not recorded: treeline cannot be imported ({error})"
@@ -102,6 +105,7 @@ class CallbackModule(CallbackBase):
         self._wants_all = bool(junit)
         cases = Cases(Path(junit)) if junit else None
         self._capture = Capture(EventLog(Path(file) if file else None), self._say, cases)
+        self._steps = Steps()
 
     # --- where we are ----------------------------------------------------------------------------------
 
@@ -123,12 +127,14 @@ class CallbackModule(CallbackBase):
     # --- what happened ---------------------------------------------------------------------------------
 
     def v2_runner_on_start(self, host: Any, task: Any) -> None:
-        """Take a task that starts on a host, where every task is of interest."""
-        if self._capture is None or not self._wants_all:
+        """Take a task that starts on a host: for whoever watches, and where every task is of interest."""
+        if self._capture is None:
             return
         with _Counted(self):
             name = str(host.get_name())
-            self._capture.begin(name, str(task._uuid), self._place(task, name))
+            self._steps.begin(name, task.get_name().strip())
+            if self._wants_all:
+                self._capture.begin(name, str(task._uuid), self._place(task, name))
 
     def v2_runner_on_skipped(self, result: Any) -> None:
         """Take a task that was skipped, where every task is of interest."""
@@ -170,6 +176,7 @@ class CallbackModule(CallbackBase):
         action = str(task.action)
         with _Counted(self):
             if action.rpartition(".")[2].startswith("treeline_"):
+                self._steps.result(_values(result))
                 self._capture.success(action, host, _values(result), self._place(task, host))
             if self._wants_all:
                 self._capture.end(host, str(task._uuid))

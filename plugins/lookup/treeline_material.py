@@ -11,7 +11,7 @@ from treeline import material
 
 DOCUMENTATION = r"""
 name: treeline_material
-short_description: The canaries and the base texts of prompts that ship with Treeline
+short_description: The canaries that ship with Treeline
 description:
   - Returns what a load sends, read on the controller from the files of the treeline package.
 options:
@@ -19,10 +19,9 @@ options:
     description:
       - C(canaries) for questions whose right answers are known, as mappings of id, kind, prompt, expect (a
         regular expression on the answer) and max_tokens.
-      - C(prompts) for the base texts of the prompts, one for each file.
     type: list
     elements: str
-    choices: [canaries, prompts]
+    choices: [canaries]
     required: true
 author:
   - Treeline
@@ -41,7 +40,7 @@ _raw:
   elements: raw
 """
 
-_READERS: dict[str, Callable[[], list[Any]]] = {"canaries": material.canaries, "prompts": material.prompts}
+_READERS: dict[str, Callable[[], list[Any]]] = {"canaries": material.canaries}
 
 
 class LookupModule(LookupBase):

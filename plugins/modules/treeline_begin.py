@@ -74,10 +74,6 @@ found:
   description: The found units and their states now.
   returned: success
   type: list
-gpus:
-  description: What the GPUs said of themselves just before the start, one mapping each.
-  returned: success
-  type: list
 holders:
   description:
     - Processes that hold GPU memory, with C(pid), C(command), C(unit), C(cgroup), C(memory_mib), C(gpus) and

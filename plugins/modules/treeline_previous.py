@@ -71,6 +71,10 @@ restored:
   description: Whether the service is proven to be as it was.
   returned: C(restored)
   type: bool
+running:
+  description: Whether the service ran before the rollout, and so has to run again.
+  returned: C(restored), where something was kept
+  type: bool
 reason:
   description: The outcome in one sentence.
   returned: always

@@ -6,7 +6,7 @@ short_description: Open a sweep folder for this run, or close it
 description:
   - Opening resumes the newest unfinished sweep of the same plan with the same provenance (engine build,
     model, driver), else begins a new one, and says which and why. Trials that an earlier run left without a
-    verdict are listed; they are run again.
+    verdict are listed; they are run again. A sweep that still owes a host its services is unfinished.
   - Opening fails at once while another ansible-playbook works on that sweep, or while another controller's
     lease holds one of the hosts; the message names it.
   - Closing writes down how the run ended. It fails when a host is not restored or left the sweep early, when
@@ -52,6 +52,11 @@ options:
   fail_on_bad:
     description: Whether a cell that is not good fails the run. The default is the option kept with the sweep.
     type: bool
+  forecast_trial_s:
+    description:
+      - To close, the seconds that one trial is expected to take, as C(treeline_claim) was told them. A sweep
+        that has no time left for one more trial has ended by its C(max_hours).
+    type: float
 author:
   - Treeline
 """
@@ -113,7 +118,7 @@ outcome:
   returned: state is closed
   type: str
 finished:
-  description: Whether every item of the plan is settled.
+  description: Whether every item of the plan is settled and no host is owed its services.
   returned: state is closed
   type: bool
 failures:

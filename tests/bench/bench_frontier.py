@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import math
 import random
 import statistics
 import time
@@ -19,6 +18,7 @@ from treeline.keys import ClientKey, Column, Frontier, Item, Plan, RestartKey, S
 from treeline.plan import Past, next_step
 from treeline.plan.simulate import Simulated, simulate
 from treeline.plan.truth import Chance, Truth, cell_key, plan_for
+from treeline.stats import sign_test
 
 BUDGETS = (8, 12, 16, 20, 24, 32, 48, 64)
 LIMITS = (8, 16, 32, 48, 64, 96, 128, 192, 256)
@@ -77,13 +77,6 @@ def say(name: str, runs: Sequence[Simulated]) -> None:
         f"max {max(wrong)}; "
         f"contradictions {sum(len(one.contradictions) for one in runs)}"
     )
-
-
-def sign_test(fewer: int, more: int) -> float:
-    """Two-sided p that so uneven a split of the pairs that differ is chance."""
-    pairs, least = fewer + more, min(fewer, more)
-    tail = sum(math.comb(pairs, k) for k in range(least + 1))
-    return min(1.0, 2 * tail / 2**pairs) if pairs else 1.0
 
 
 def monotone(count: int, seed: int, *, exhaustive: bool) -> None:

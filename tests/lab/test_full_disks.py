@@ -69,6 +69,13 @@ def test_a_second_fill_and_a_path_that_is_none_are_named(host: Host) -> None:
         disks.fill(host, "run")
 
 
+def test_a_folder_inside_a_tmpfs_is_refused_with_what_to_fill_instead(host: Host) -> None:
+    inside(host, "mkdir -p /run/lab-data")
+    with pytest.raises(LabError, match=r"lies in the tmpfs at /run, .* fill /run instead"):
+        disks.fill(host, "/run/lab-data")
+    assert wrote(host, "/run/lab-data/after")
+
+
 def test_the_journal_forgets(host: Host) -> None:
     inside(host, "logger -t before-it a line; journalctl --sync")
     assert "a line" in inside(host, "journalctl -t before-it -o cat").stdout

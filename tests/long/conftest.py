@@ -1,8 +1,7 @@
-"""One lab host with a production service for all long tests of a run."""
+"""One lab host with a production service for the tests of a run that disturb a sweep."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,10 +10,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "playbook"))
 
-from harness import FOUND_UNITS, Target, bring_up
+from harness import FOUND_UNITS, bring_up
+from labs import deployed
 from ledger import state_folder
 from rounds import POINTS, Bench
-from treeline_lab.lab import Lab
 
 HOSTS = {"omega": "10.66.0.91"}
 
@@ -22,14 +21,8 @@ HOSTS = {"omega": "10.66.0.91"}
 @pytest.fixture(scope="session")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     """A host with the engine, a budget-8 service with followers running, and a control sweep done on it."""
-    lab = Lab(f"test-{os.getpid()}-long")
-    lab.down()
-    try:
-        lab.up(HOSTS)
-        folder = tmp_path_factory.mktemp("long")
-        inventory = lab.write_inventory(folder / "hosts.yml", HOSTS)
-        target = Target(lab, inventory, tuple(HOSTS), folder / "deploy")
-        target.run("deploy.yml", timeout=600)
+    folder = tmp_path_factory.mktemp("long")
+    with deployed("long", HOSTS, folder) as target:
         for name, text in FOUND_UNITS.items():
             target.write("omega", f"/etc/systemd/system/{name}", text)
         target.on("omega", "systemctl", "daemon-reload")
@@ -39,8 +32,6 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
         made = Bench(target, "omega", points)
         made.see_control(folder / "control")
         yield made
-    finally:
-        lab.down()
 
 
 @pytest.fixture(scope="session")

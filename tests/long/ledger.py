@@ -1,14 +1,18 @@
-"""What a long harness has done so far, on file, so that the next call goes on where this one stopped."""
+"""What a long harness has done so far, on file, so that the next call goes on where this one stopped.
+
+What was done with other sources does not count: each digest of them has a folder of its own.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
-from harness import ROOT
+from harness import ROOT, digest
 
 
 class Kill(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,6 +37,11 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     runs: int
     seconds: float
     broken: list[str] = []
+
+    @property
+    def sound(self) -> bool:
+        """Whether it had a kill and everything held: only then it counts towards what is wanted."""
+        return bool(self.kills) and not self.broken
 
 
 class Ledger:
@@ -60,6 +69,21 @@ class Ledger:
         """Number of the next round."""
         return max((done.number for done in self.rounds()), default=0) + 1
 
+    def place(self, number: int) -> Path:
+        """Where a round that begins has its results; what an interrupted call left of it is removed."""
+        folder = self.folder / f"round-{number}"
+        shutil.rmtree(folder, ignore_errors=True)
+        return folder
+
+    def sound(self) -> list[Round]:
+        """The rounds in which everything held."""
+        return [done for done in self.rounds() if done.sound]
+
+    def check(self) -> None:
+        """Fail when any round broke something, in this call or an earlier one."""
+        broken = [f"round {done.number}: {sentence}" for done in self.rounds() for sentence in done.broken]
+        assert not broken, "\n".join([*broken, f"(on record in {self.folder}; remove it to begin anew)"])
+
 
 def by_step(rounds: Iterable[Round]) -> Counter[str]:
     """How many kills there were at each step."""
@@ -67,10 +91,5 @@ def by_step(rounds: Iterable[Round]) -> Counter[str]:
 
 
 def state_folder() -> Path:
-    """TREELINE_LONG_STATE, else a folder in the checkout's cache that git ignores."""
-    return Path(os.environ.get("TREELINE_LONG_STATE") or ROOT / ".cache/long")
-
-
-def number(name: str, default: float) -> float:
-    """A number from the environment."""
-    return float(os.environ.get(name) or default)
+    """A folder for these sources below TREELINE_LONG_STATE, else below the checkout's cache."""
+    return Path(os.environ.get("TREELINE_LONG_STATE") or ROOT / ".cache/long") / digest()[:12]

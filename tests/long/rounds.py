@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import random
+import shutil
 import subprocess
 import time
 from collections import Counter
@@ -315,6 +315,4 @@ def keep_or_drop(results: Path, broken: list[str]) -> None:
     """Keep the records of a round that broke something, drop the others."""
     if broken:
         return
-    for path in sorted(results.rglob("*"), reverse=True):
-        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
-    os.rmdir(results)  # noqa: PTH106
+    shutil.rmtree(results)

@@ -62,7 +62,9 @@ def test_full_disk_on_the_target(bench: Bench, tmp_path: Path, step: str, place:
     if status != 0:
         again = bench.start(results)
         assert again.wait() == 0, again.tail()
-    broken = look_after(bench, results, [run_began(line) for line in starts(results)])
+    lost = [line for line in starts(results) if line["trial_id"] not in verdicts(results)]
+    assert len(lost) <= (status != 0), lost
+    broken = look_after(bench, results, [run_began(line) for line in lost])
     # Evidence that found no room is missing, and the record says so; all else is as ever.
     assert [each for each in broken if each not in said_to_be_missing(results, broken)] == []
 

@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from harness import FOUND_UNITS, PRODUCTION, Target, bring_up
+from harness import FOUND_UNITS, HOSTS, PRODUCTION, Target, bring_up
 from treeline_lab.lab import Lab
-
-HOSTS = {"alpha": "10.66.0.21", "beta": "10.66.0.22"}
 
 
 @pytest.fixture(scope="session")

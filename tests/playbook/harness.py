@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,18 @@ PRODUCTION = "sglang-ddtree.service"
 TRIAL = "sglang-ddtree-trial.service"
 FRONT = "sglang-front.service"
 SOCKET = "sglang-wake.socket"
+# The lab of the playbook tests.
+HOSTS = {"alpha": "10.66.0.21", "beta": "10.66.0.22"}
+# What a trial's record depends on; tests are not among it.
+SOURCES = (
+    "analysis/treeline",
+    "plugins",
+    "playbooks",
+    "roles",
+    "lab/reference_engine/src",
+    "inventory/lab",
+    "ansible.cfg",
+)
 # Short loads: these tests are about what happens around a measurement, not about its precision.
 QUICK: dict[str, Any] = {"treeline_max_tokens": 24, "concurrency": 1}
 # The field's six minutes of start-up in a second; the engine's own start comes on top.
@@ -172,6 +186,23 @@ class Target:
     def started(self) -> list[dict[str, Any]]:
         """The started lines in order."""
         return [line for line in self.lines() if line["event"] == "started"]
+
+
+@cache
+def digest() -> str:
+    """Over the sources that a trial's record depends on; what was seen with others counts no more."""
+    found = hashlib.sha256()
+    for name in SOURCES:
+        place = ROOT / name
+        for path in [place] if place.is_file() else sorted(place.rglob("*")):
+            if path.suffix in (".py", ".yml", ".j2", ".md", ".txt", ".cfg") and path.is_file():
+                found.update(f"{path.relative_to(ROOT)}\0".encode() + path.read_bytes())
+    return found.hexdigest()
+
+
+def number(name: str, default: float) -> float:
+    """A number from the environment."""
+    return float(os.environ.get(name) or default)
 
 
 def sys_python() -> str:

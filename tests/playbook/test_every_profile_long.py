@@ -2,31 +2,29 @@
 
 What a profile declares must be on record. What was right is kept in pytest's cache and not run again until a
 source changes, so an interrupted run goes on where it was (`--cache-clear` forgets). The table at the end
-tells all. Kernel lines of a profile go to the lab's stand-in for the kernel log.
+tells all. Kernel lines of a profile go to the lab's stand-in for the kernel log. No trial is begun any more
+TREELINE_LONG_MINUTES (25) after the first; what is left is skipped, and the next call does it.
 """
 
 from __future__ import annotations
 
-import hashlib
+import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
 import pytest
-from conftest import HOSTS
 from declared import differences, expected
-from harness import ROOT, Target
+from harness import HOSTS, Target, digest, number
 from treeline_reference_engine import profiles
 from treeline_reference_engine.data_files import packaged
 
 CRASHES, LOAD = sorted(packaged("crashes")), sorted(packaged("load"))
 KERNEL_LOG = "/var/log/treeline-kernel.log"
 MAXREQ = 8
-SOURCES = ("analysis/treeline", "plugins", "playbooks", "roles", "lab/reference_engine/src", "inventory/lab")
 FLAGS = {"time-scale": 0.003, "decode-time-scale": 2, "kernel-log": KERNEL_LOG}
 USUAL: dict[str, Any] = {"budget": 4, "topk": 4, "maxreq": MAXREQ, "max_trials_per_run": 1}
 DIES: dict[str, Any] = {"concurrency": 2, "treeline_max_tokens": 16}
@@ -51,6 +49,7 @@ class Runs:
     folder: Path
     remembered: pytest.Cache
     pool: ThreadPoolExecutor
+    until: float
     free: SimpleQueue[str] = field(default_factory=SimpleQueue)
     records: dict[str, dict[str, Any]] = field(default_factory=dict)
     pending: dict[str, Future[dict[str, Any]]] = field(default_factory=dict)
@@ -76,6 +75,8 @@ class Runs:
         self.remembered.set(f"treeline/profiles/{name}", kept)
 
     def _trial(self, name: str) -> dict[str, Any]:
+        if time.monotonic() > self.until:
+            pytest.skip("no time is left; run it again to go on")
         host = self.free.get()
         try:
             inventory = self.folder / host / "hosts.yml"
@@ -96,17 +97,6 @@ class Runs:
             self.free.put(host)
 
 
-@cache
-def digest() -> str:
-    """Over the sources that a trial's record depends on."""
-    found = hashlib.sha256()
-    for folder in SOURCES:
-        for path in sorted((ROOT / folder).rglob("*")):
-            if path.suffix in (".py", ".yml", ".j2", ".md", ".txt") and path.is_file():
-                found.update(f"{path.relative_to(ROOT)}\0".encode() + path.read_bytes())
-    return found.hexdigest()
-
-
 @pytest.fixture(scope="module")
 def runs(
     two_hosts: Target, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
@@ -117,7 +107,8 @@ def runs(
     with ThreadPoolExecutor(len(HOSTS)) as pool:
         cache_ = request.config.cache
         assert cache_ is not None
-        running = Runs(two_hosts, folder, cache_, pool)
+        until = time.monotonic() + 60 * number("TREELINE_LONG_MINUTES", 25)
+        running = Runs(two_hosts, folder, cache_, pool, until)
         for host, address in HOSTS.items():
             before[host] = two_hosts.found_state(host)
             two_hosts.on(host, "chmod", "a+w", KERNEL_LOG)

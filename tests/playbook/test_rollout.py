@@ -8,6 +8,7 @@ Waves of two keep the test short; tests/playbook/test_rollout_long.py has the us
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,6 +50,17 @@ def test_a_row_measured_with_something_else_is_refused_before_any_change(fleet: 
     assert "allow_mismatch=true" in said
     assert {host: fleet.life(host) for host in fleet.hosts} == before
     assert fleet.rollouts() == []
+
+
+def test_a_limit_gives_a_rollout_of_its_own(fleet: Fleet) -> None:
+    fleet.record(1, GOOD)
+    flags = ["--check", "--diff", "--limit", "localhost,large"]
+    said = fleet.run("rollout.yml", timeout=LONG, flags=flags, **WANTED)
+    (wave,) = [line for line in said.splitlines() if line.startswith("wave ")]
+    assert wave.startswith("wave 1 (canary), ")
+    assert wave.endswith(": b1, b2")
+    assert len(re.findall(r"^\+ExecStart=.*-budget 6( |$)", said, re.MULTILINE)) == 2
+    assert not re.search(r"\ba[12]\b", said)
 
 
 @pytest.mark.long

@@ -22,7 +22,7 @@ CATALOGUE = click.option(
     help="Your own failure classes (YAML), added to the built-in ones; a class with the id of another "
     "replaces it. May be given more than once.",
 )
-JOURNAL, KERNEL, EVIDENCE = "journal.jsonl.gz", "kernel.jsonl.gz", "evidence.json"
+EVIDENCE = "evidence.json"
 
 
 @click.command("classify", short_help="Tell the cause of a failure from a log.")
@@ -114,6 +114,8 @@ def _material(given: Path) -> tuple[Any, Path | None, bool | None]:
     if not given.is_dir():
         return given, None, None
     import msgspec
+
+    from treeline.evidence import JOURNAL, KERNEL
 
     if not (given / JOURNAL).is_file():
         raise ValueError(f"Is a directory, and no evidence of a trial: there is no {JOURNAL} in it")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -35,12 +36,23 @@ def find_sweep(sweep: str | None, results: Path) -> Path:
         raise click.ClickException(f"{where}; run from the repository's root, or give --results DIR")
     if not sweep:
         return folders[0]
-    matching = [folder for folder in folders if folder.name.startswith(sweep)]
+    return by_beginning(
+        folders, sweep, results, kind="sweeps", none="neither a sweep's folder nor a sweep's id"
+    )
+
+
+def by_beginning(folders: Sequence[Path], beginning: str, results: Path, *, kind: str, none: str) -> Path:
+    """Return the one of several folders whose name begins so.
+
+    results: where they lie. kind: what they are, in the plural. none: what to say where no name begins so.
+    Raises click.ClickException naming what was looked for, where, and what is there.
+    """
+    matching = [folder for folder in folders if folder.name.startswith(beginning)]
     if len(matching) == 1:
         return matching[0]
     there = ", ".join(folder.name for folder in (matching or folders)[:5])
-    problem = f"{len(matching)} sweeps begin so" if matching else "neither a sweep's folder nor a sweep's id"
-    raise click.ClickException(f"{sweep}: {problem}. In {results}: {there}")
+    problem = f"{len(matching)} {kind} begin so" if matching else none
+    raise click.ClickException(f"{beginning}: {problem}. In {results}: {there}")
 
 
 def terminal_width() -> int | None:

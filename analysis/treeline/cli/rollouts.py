@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from treeline.cli.common import RESULTS
+from treeline.cli.common import RESULTS, by_beginning
 
 
 @click.command("rollouts", short_help="List rollouts, or show one.")
@@ -29,10 +29,7 @@ def command(rollout: str | None, results: Path) -> None:
         if rollout is None:
             click.echo("\n".join(listing(folders)))
             return
-        matching = [folder for folder in folders if folder.name.startswith(rollout)]
-        if len(matching) != 1:
-            there = ", ".join(folder.name for folder in (matching or folders)[:5])
-            raise click.ClickException(f"{rollout}: names {len(matching)} rollouts. In {results}: {there}")
-        click.echo("\n".join(story(matching[0])))
+        chosen = by_beginning(folders, rollout, results, kind="rollouts", none="no rollout's id begins so")
+        click.echo("\n".join(story(chosen)))
     except StoreError as error:
         raise click.ClickException(str(error)) from error

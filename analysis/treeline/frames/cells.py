@@ -10,16 +10,16 @@ import pandas as pd
 from treeline import plan as planner
 from treeline.controller import liveness
 from treeline.frames import schemas
-from treeline.frames.keycolumns import KEY_COLUMNS, with_key_texts
-from treeline.keys import Known, RestartKey
+from treeline.frames.keycolumns import with_key_texts
+from treeline.keys import KEY_FIELDS
 from treeline.plan import History
 from treeline.records import Provenance, Sweep
 from treeline.store import TrialLog
 
 MEASURED = ("good", "bad", "mixed", "unknown")
-IMPLIED = ("implied_good", "implied_bad")
 _IDENTITY = ["hardware_class", "engine_build", "cell"]
-_DECIDING_STATUS = ("void", "interrupted", "running")
+# Such a trial says nothing about its cell; its figures, where it has any, are those of something else.
+_SAYS_NOTHING = ("void", "interrupted", "running", "measurement_invalid")
 
 
 def cells(logs: Sequence[tuple[Sweep, TrialLog]], trials: pd.DataFrame) -> pd.DataFrame:
@@ -27,7 +27,7 @@ def cells(logs: Sequence[tuple[Sweep, TrialLog]], trials: pd.DataFrame) -> pd.Da
 
     Args:
         logs: sweeps with their trial logs.
-        trials: their trials (``frames.trials``).
+        trials: their trials (``frames.trials.of_logs``).
 
     Where several sweeps speak of a cell, what was measured beats what was implied, and a cell that worked in
     one sweep and failed in another is ``mixed``. Status, class and figures are those of the last trial that
@@ -35,7 +35,7 @@ def cells(logs: Sequence[tuple[Sweep, TrialLog]], trials: pd.DataFrame) -> pd.Da
     """
     told = pd.DataFrame(
         [row for sweep, log in logs for row in _told(sweep, log)],
-        columns=[*KEY_COLUMNS, *_IDENTITY, "state", "reason"],
+        columns=[*KEY_FIELDS, *_IDENTITY, "state", "reason"],
     )
     if told.empty:
         return schemas.Cells.validate(_described(told, trials))
@@ -45,18 +45,18 @@ def cells(logs: Sequence[tuple[Sweep, TrialLog]], trials: pd.DataFrame) -> pd.Da
 
 
 def _told(sweep: Sweep, log: TrialLog) -> Iterator[dict[str, Any]]:
-    keys = _keys(sweep)
-    for hardware_class in sorted({line.hardware_class for line in log.lines} | _classes(sweep)):
+    keys = {key.slug: key for key in sweep.plan.restart_keys()}
+    for hardware_class in sorted(log.hardware_classes(sweep)):
         history = History.of(
             log,
             hardware_class,
             this_run=lambda claim: True,
             in_flight=lambda claim: liveness(claim.controller) == "alive",
         )
-        found = planner.cells(sweep.plan, history.past, _known(sweep, hardware_class))
+        found = planner.cells(sweep.plan, history.past, sweep.known_of(hardware_class))
         for slug, cell in found.items():
             yield {
-                **{name: getattr(keys[slug], name) for name in KEY_COLUMNS},
+                **{name: getattr(keys[slug], name) for name in KEY_FIELDS},
                 "hardware_class": hardware_class,
                 "engine_build": _build(sweep, hardware_class),
                 "cell": slug,
@@ -65,32 +65,9 @@ def _told(sweep: Sweep, log: TrialLog) -> Iterator[dict[str, Any]]:
             }
 
 
-def _keys(sweep: Sweep) -> dict[str, RestartKey]:
-    keys = [item.key for item in sweep.plan.items]
-    if sweep.plan.frontier is not None:
-        keys += [
-            part.key(column.budget, limit)
-            for part in sweep.plan.frontier.slices
-            for column in part.columns
-            for limit in column.maxreqs
-        ]
-    return {key.slug: key for key in keys}
-
-
-def _classes(sweep: Sweep) -> set[str]:
-    return {entry.hardware_class for entry in sweep.provenance.values() if entry.hardware_class}
-
-
 def _build(sweep: Sweep, hardware_class: str) -> str | None:
     of_class = [entry for entry in sweep.provenance.values() if entry.hardware_class == hardware_class]
     return (of_class[0] if of_class else Provenance()).engine_build
-
-
-def _known(sweep: Sweep, hardware_class: str) -> Known:
-    # Sweeps without a memory of crashes have no such field.
-    remembered = getattr(sweep, "known", None)
-    found = remembered.get(hardware_class) if isinstance(remembered, dict) else None
-    return found if isinstance(found, Known) else Known()
 
 
 def _merged(group: pd.DataFrame) -> dict[str, Any]:
@@ -110,13 +87,14 @@ def _merged(group: pd.DataFrame) -> dict[str, Any]:
 
 def _described(told: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
     rates = [name for name in trials.columns if name.startswith("tok_s_c")]
-    spoken = trials[~trials["status"].isin(_DECIDING_STATUS)].assign(
+    spoken = trials[~trials["status"].isin(_SAYS_NOTHING)].assign(
         engine_build=lambda table: table["engine_build"].fillna(""),
         tok_s=lambda table: table[rates].astype(float).max(axis="columns") if rates else float("nan"),
     )
     grouped = spoken.groupby(_IDENTITY, sort=False)
     shown = ["status", "class", "phase", "kind", "extrapolated", "simulated"]
-    last = grouped[shown].last()
+    # The last trial as a whole: what one of them does not say is not filled in from another.
+    last = spoken.drop_duplicates(_IDENTITY, keep="last").set_index(_IDENTITY)[shown]
     means = grouped[["AL", "tok_s"]].mean()
     counts = grouped.size().rename("trials")
     frame = told.merge(pd.concat([last, means, counts], axis="columns"), on=_IDENTITY, how="left").assign(

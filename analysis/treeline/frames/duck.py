@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 MEMORY_LIMIT = "2GB"
 """What one query may hold; beyond it DuckDB uses its temporary folder."""
 
 
-def connect(memory_limit: str = MEMORY_LIMIT, temporary: Path | None = None) -> Any:
-    """Return a connection of its own, in memory. Nothing is loaded from the network.
-
-    temporary: where a query that needs more than its memory may write.
-    """
+def connect(memory_limit: str = MEMORY_LIMIT) -> Any:
+    """Return a connection of its own, in memory. Nothing is loaded from the network."""
     import duckdb
 
     settings: dict[str, str | bool | int | float | list[str]] = {
@@ -23,6 +19,4 @@ def connect(memory_limit: str = MEMORY_LIMIT, temporary: Path | None = None) -> 
         "autoinstall_known_extensions": False,
         "preserve_insertion_order": False,
     }
-    if temporary is not None:
-        settings["temp_directory"] = str(temporary)
     return duckdb.connect(":memory:", config=settings)

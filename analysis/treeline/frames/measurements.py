@@ -11,9 +11,10 @@ import pandas as pd
 
 from treeline.frames import schemas
 from treeline.frames.duck import connect
-from treeline.frames.keycolumns import KEY_COLUMNS, with_key_texts
+from treeline.frames.keycolumns import with_key_texts
 from treeline.frames.tail import good_bytes
 from treeline.jsonl import StoreError
+from treeline.keys import KEY_FIELDS
 from treeline.records import Measurement
 from treeline.store import MEASUREMENTS
 
@@ -25,6 +26,8 @@ _SQL = {"int": "BIGINT", "float": "DOUBLE", "str": "VARCHAR", "bool": "BOOLEAN"}
 # Where a line of an older version lacks the field: the record's own default.
 _DEFAULTS = {"repeat": "1", "failed": "0", "cancelled": "0", "complete": "true", "simulated": "false"}
 _APART = ("key", "schema_version")
+# What every measurement of ours has; a row of somebody else's has not.
+_NEEDED = ("trial_id", "budget", "topk", "maxreq", "block_size", "graphs")
 
 
 def measurements(folders: Iterable[Path], columns: Sequence[str] | None = None) -> pd.DataFrame:
@@ -63,7 +66,7 @@ def _read(files: list[Path], wanted: list[str]) -> pd.DataFrame:
     if not sizes:
         return _empty(wanted)
     types = {name: _type(name) for name in wanted} | {"key": _KEY_TYPE}
-    select = ", ".join([*(f"key.{name} AS {name}" for name in KEY_COLUMNS), *map(_column, wanted)])
+    select = ", ".join([*(f"key.{name} AS {name}" for name in KEY_FIELDS), *map(_column, wanted)])
     import duckdb
 
     with tempfile.TemporaryDirectory(prefix="treeline-") as aside, connect() as duck:
@@ -76,9 +79,17 @@ def _read(files: list[Path], wanted: list[str]) -> pd.DataFrame:
             lines = duck.read_json(
                 readable, format="newline_delimited", columns=types, maximum_object_size=1 << 26
             )
-            return lines.project(select).to_arrow_table().to_pandas()
+            frame: pd.DataFrame = lines.project(select).to_arrow_table().to_pandas()
         except duckdb.Error as error:
             raise StoreError(f"measurements cannot be read: {str(error).splitlines()[0]}") from error
+    strangers = int(frame[list(_NEEDED)].isna().any(axis="columns").sum())
+    if strangers:
+        where = ", ".join(map(str, sizes))
+        raise StoreError(
+            f"measurements cannot be read: {strangers} of {len(frame)} lines in {where} are no measurements "
+            "of a trial (foreign rows stay in a file of their own)"
+        )
+    return frame
 
 
 def _without_tail(path: Path, good: int, copy: Path) -> Path:
@@ -108,6 +119,6 @@ def _empty(wanted: list[str]) -> pd.DataFrame:
         "BOOLEAN": "boolean",
         "VARCHAR": "str",
     }
-    key_types = dict.fromkeys(KEY_COLUMNS, "Int64") | {"graphs": "boolean", "attention_backend": "str"}
+    key_types = dict.fromkeys(KEY_FIELDS, "Int64") | {"graphs": "boolean", "attention_backend": "str"}
     types = key_types | {name: pandas_types.get(_type(name), "object") for name in wanted}
     return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in types.items()})

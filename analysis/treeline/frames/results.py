@@ -24,17 +24,23 @@ class Results:
     Attributes:
         asked: the paths that were looked at.
         folders: the sweep folders that were read, the oldest first.
+        logs: their sweeps with their trial logs.
         notes: a sentence for each sweep that was left out.
     """
 
     asked: tuple[Path, ...]
     folders: tuple[Path, ...]
-    sweeps: tuple[Sweep, ...]
+    logs: tuple[tuple[Sweep, TrialLog], ...]
     trials: pd.DataFrame
     measurements: pd.DataFrame
     cells: pd.DataFrame
     events: pd.DataFrame
     notes: tuple[str, ...] = ()
+
+    @property
+    def sweeps(self) -> tuple[Sweep, ...]:
+        """The sweeps that were read, in the order of their folders."""
+        return tuple(sweep for sweep, _ in self.logs)
 
     @property
     def simulated(self) -> bool:
@@ -87,7 +93,7 @@ def read(*paths: Path | str) -> Results:
     return Results(
         asked=asked,
         folders=tuple(folders),
-        sweeps=tuple(sweep for sweep, _ in logs),
+        logs=tuple(logs),
         trials=trials,
         measurements=measurements(folders),
         cells=cells(logs, trials),

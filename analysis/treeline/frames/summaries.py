@@ -13,7 +13,6 @@ from treeline.stats import mean_interval
 
 CURVE = ["hardware_class", "engine_build", "slice", "concurrency", "context"]
 """What a line over budgets shares."""
-CELL = ["hardware_class", "engine_build", "slice", "budget", "maxreq"]
 
 _GPUS = re.compile(r"\s*(\d+)\s*x", re.IGNORECASE)
 
@@ -30,7 +29,7 @@ def points(measurements: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
     ``tok_s_gpu`` is tok/s for each GPU, ``tok_s_user`` the rate that one user sees (1000 / ms per token),
     ``ms_step`` the time of a verify step by which AL and tok/s fit together: 1000 x concurrency x AL / tok/s.
     """
-    about = ["trial_id", "status", "class", "purpose", "engine_build", "started_at"]
+    about = ["trial_id", "status", "class", "purpose", "ordinal", "engine_build", "started_at"]
     return measurements.merge(
         trials[about].rename(columns={"class": "class_"}), on="trial_id", how="left"
     ).assign(
@@ -66,6 +65,9 @@ def lives(points: pd.DataFrame) -> pd.DataFrame:
         "trial_id",
         "status",
         "purpose",
+        "ordinal",
+        "sweep_id",
+        "host",
     ]
     return (
         points[points["complete"].astype(bool)]
@@ -239,15 +241,14 @@ def anchors(points: pd.DataFrame) -> pd.DataFrame:
 
 
 def _figure(frame: pd.DataFrame, name: str) -> pd.Series:
-    """A figure of the GPUs: a column of its own, or a field of the JSON text ``telemetry`` or ``gpu``."""
+    """A figure of the GPUs: a column of its own, or a field of the JSON text ``telemetry``."""
     if name in frame:
         return frame[name].astype("float64")
-    for column in ("telemetry", "gpu", "gpus"):
-        if column in frame:
-            told = [json.loads(text) if isinstance(text, str) else {} for text in frame[column]]
-            values = [entry.get(name) if isinstance(entry, dict) else None for entry in told]
-            return pd.Series(values, index=frame.index, dtype="float64")
-    return pd.Series(np.nan, index=frame.index, dtype="float64")
+    if "telemetry" not in frame:
+        return pd.Series(np.nan, index=frame.index, dtype="float64")
+    told = [json.loads(text) if isinstance(text, str) else None for text in frame["telemetry"]]
+    values = [entry.get(name) if isinstance(entry, dict) else None for entry in told]
+    return pd.Series(values, index=frame.index, dtype="float64")
 
 
 def per_position(points: pd.DataFrame) -> pd.DataFrame:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import pandas as pd
 
@@ -11,26 +10,20 @@ from treeline.frames import schemas
 from treeline.frames.keycolumns import with_key_texts
 from treeline.records import Finished, Provenance, Started, Sweep
 from treeline.report.frame import trials_frame
-from treeline.store import SweepStore, TrialLog
+from treeline.store import TrialLog
 
 TIMES = ("restart_s", "ready_s", "waited_s", "noticed_s", "load_s")
 
 
-def trials(folders: Iterable[Path]) -> pd.DataFrame:
-    """Return every trial of sweep folders, in the order of the sweeps and of their claims.
+def of_logs(logs: Sequence[tuple[Sweep, TrialLog]]) -> pd.DataFrame:
+    """Return every trial of sweeps, in the order of the sweeps and of their claims.
 
     To the columns of ``treeline.report.frame.trials_frame`` come the sweep, what was measured with, the
     steps' durations in s and the slice. Throughput columns (``tok_s_c8``) are those of all sweeps together.
 
     Raises:
-        StoreError: a folder's records cannot be read.
         pandera.errors.SchemaError: values are out of their range.
     """
-    return of_logs([(store.read_sweep(), store.read_trials()) for store in map(SweepStore, folders)])
-
-
-def of_logs(logs: Sequence[tuple[Sweep, TrialLog]]) -> pd.DataFrame:
-    """The same from records that are read already."""
     parts = [_one(sweep, log) for sweep, log in logs]
     parts = [part for part in parts if not part.empty] or [_one_empty()]
     frame = pd.concat(parts, ignore_index=True) if len(parts) > 1 else parts[0]

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from treeline.baselines import Baseline
 from treeline.gates.answers import canary_gates, coding_gate
-from treeline.gates.identity import WIDTH_MISMATCH, describe_mismatches, identity
+from treeline.gates.identity import describe_mismatches, identity
 from treeline.gates.judging import LIMITS, Limits, LogFacts
 from treeline.gates.measurement import failed_requests, overrun, points_measured, prefix_cache
 from treeline.gates.outputs import agreement_gate, output_gates
@@ -22,7 +22,6 @@ from treeline.steps import Steps
 __all__ = [
     "LIMITS",
     "STATUS_OF_GATE",
-    "WIDTH_MISMATCH",
     "Limits",
     "LogFacts",
     "acceptance_length",

@@ -78,18 +78,45 @@ def _lengths(points: Sequence[dict[str, Any]], limits: Limits) -> list[tuple[flo
     return found
 
 
+def _told(length: float, point: Mapping[str, Any], limits: Limits) -> float | None:
+    """The acceptance length, or what is left of it where nothing is accepted; None where it cannot be told.
+
+    Acceptance length counts the token of each request's prefill: a setting that accepts nothing has
+    n / (n - 1) at n tokens, above the limit in short answers. Accepted drafts tell, where the engine counts
+    them. Else the first token of each request is left out, and its last call with one token, for the bound on
+    tokens may have cut that call: 1 wherever nothing is accepted, whatever the lengths.
+    """
+    tokens, calls = number(point, "completion_tokens") or 0.0, number(point, "verify_calls") or 0.0
+    drafts, requests = number(point, "correct_drafts"), number(point, "ok")
+    if drafts is not None:
+        by_drafts = 1 + drafts / calls
+        return length if by_drafts > limits.acceptance else min(length, by_drafts)
+    if requests is None or (tokens - requests) / calls > limits.acceptance or length <= limits.acceptance:
+        return length
+    if calls - requests < limits.verify_calls:
+        return None
+    rest = (tokens - 2 * requests) / (calls - requests)
+    return length if rest > limits.acceptance else rest
+
+
 def _acceptance(points: Sequence[dict[str, Any]], log: LogFacts | None, limits: Limits) -> Gate:
-    """The lowest acceptance length of any point counts: a collapse may come with load only."""
+    """The lowest acceptance of any point counts: a collapse may come with load only."""
     limit = f"> {limits.acceptance:g}"
     lengths = _lengths(points, limits)
-    if lengths:
-        value, where = min(lengths, key=lambda found: found[0])
-        detail = f"lowest of {len(lengths)} points, at {label(where)}"
+    known = [(_told(length, point, limits), length, point) for length, point in lengths]
+    told = [(value, length, point) for value, length, point in known if value is not None]
+    if told:
+        value, length, where = min(told, key=lambda found: found[0])
+        detail = f"lowest of {len(told)} points, at {label(where)}"
+        if value < length:
+            detail += f"; its acceptance length of {length:.4f} comes of the prefill's tokens"
         return judge("acceptance", round(value, 4), limit, value > limits.acceptance, detail)
     if log is not None and log.class_ == "silent_corruption":
         detail = "from the decode lines of the log; the requests report too few verify calls"
         return judge("acceptance", 1.0, limit, False, detail)
     detail = f"fewer than {limits.verify_calls} verify calls at every point"
+    if lengths:
+        detail = "answers of so few tokens tell nothing: load with a higher treeline_max_tokens"
     return judge("acceptance", None, limit, None, detail)
 
 
@@ -124,9 +151,9 @@ def _within_run(points: Sequence[dict[str, Any]], log: LogFacts | None, limits: 
     found = [(value, label(point)) for point in points if (value := _lowest(point, limits)) is not None]
     value, where = min(found, default=(None, ""))
     sound = value is None or value > limits.within_run
-    lengths = [length for length, _ in _lengths(points, limits)]
+    lengths = [_told(length, one, limits) for length, one in _lengths(points, limits)]
     # A collapse from the start is the other gate's. A fall soon after the start leaves a mean just above it.
-    above = bool(lengths) and min(lengths) > limits.acceptance
+    above = bool(lengths) and all(length is not None and length > limits.acceptance for length in lengths)
     if sound and above and log is not None and log.class_ == "silent_corruption" and log.accept_lens:
         detail = "from the decode lines of the log: accepted at first, later nothing any more"
         return judge(name, min(log.accept_lens), limit, False, detail)

@@ -90,7 +90,14 @@ def deploy(lives: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def _ranked(lives: pd.DataFrame) -> Ranking:
-    values: dict[Hashable, list[float]] = {
-        str(label): [float(value) for value in group["tok_s"]] for label, group in lives.groupby("label")
-    }
-    return rank(values)
+    values: dict[Hashable, list[float]] = {}
+    rounds: dict[Hashable, dict[Hashable, float]] = {}
+    for label, group in lives.groupby("label"):
+        values[str(label)] = [float(value) for value in group["tok_s"]]
+        # Finalists take turns round by round, each round on one host: neighbours in time.
+        turns = group[group["purpose"] == "confirm"]
+        places = turns[["sweep_id", "host", "ordinal"]].itertuples(index=False, name=None)
+        rounds[str(label)] = {
+            place: float(value) for place, value in zip(places, turns["tok_s"], strict=True)
+        }
+    return rank(values, rounds=rounds)

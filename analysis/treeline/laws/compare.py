@@ -22,13 +22,11 @@ class Judged:
 
     Attributes:
         pairs: for a law of one feature, the pairs of cells that refute it.
-        majority_wrong: what saying the more frequent outcome of every cell would get wrong.
     """
 
     fit: Fit
     verdict: Verdict
     pairs: tuple[Pair, ...]
-    majority_wrong: int
 
     @property
     def law(self) -> Law:
@@ -83,7 +81,7 @@ def judge(law: Law, observations: Sequence[Observation]) -> Judged:
         verdict = "holds"
     else:
         verdict = "not refuted"
-    return Judged(fitted, verdict, pairs if fitted.wrong else (), fewer)
+    return Judged(fitted, verdict, pairs if fitted.wrong else ())
 
 
 def judge_all(observations: Sequence[Observation], laws: Sequence[Law] = LAWS) -> list[Judged]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from treeline.live.state import Step
+from treeline.live.steps import Step
 from treeline.plain import clean
 from treeline.records import utc_now
 

@@ -9,20 +9,14 @@ from pathlib import Path
 from treeline import plan as planner
 from treeline import progress
 from treeline.controller import liveness
-from treeline.keys import Plan, RestartKey
+from treeline.keys import RestartKey
+from treeline.live.steps import Step, steps_left
 from treeline.plan import History
-from treeline.records import Finished, Sweep, seconds_between, utc_now
+from treeline.plan.cells import CellState
+from treeline.records import Finished, Started, Sweep, seconds_between, utc_now
 from treeline.store import SweepStore, TrialLog
 
 VERDICTS = 5
-
-
-@dataclass(frozen=True)
-class Step:
-    """What ansible-playbook does on a host: a task, and when it began (ISO 8601)."""
-
-    task: str
-    since: str
 
 
 @dataclass(frozen=True)
@@ -58,7 +52,7 @@ class State:
     flights: tuple[Flight, ...]
     verdicts: tuple[Finished, ...]
     counts: Mapping[str, int] = field(default_factory=dict)
-    cells: Mapping[RestartKey, str] = field(default_factory=dict)
+    cells: Mapping[RestartKey, CellState] = field(default_factory=dict)
     ended: str | None = None
     alive: bool = True
 
@@ -66,10 +60,12 @@ class State:
 def look(folder: Path, steps: Mapping[str, Step] | None = None) -> State:
     """Read a sweep folder once. Raises StoreError.
 
-    steps: what each host does now, where the caller runs the playbook itself.
+    steps: what each host does now, where the caller runs the playbook itself; else what that run left behind
+    in the folder, if it leaves any.
     """
     store = SweepStore(folder)
-    return state_of(store.read_sweep(), store.read_trials(), utc_now(), steps or {})
+    now_done = steps_left(folder) if steps is None else steps
+    return state_of(store.read_sweep(), store.read_trials(), utc_now(), now_done)
 
 
 def state_of(sweep: Sweep, log: TrialLog, now: str, steps: Mapping[str, Step]) -> State:
@@ -77,7 +73,6 @@ def state_of(sweep: Sweep, log: TrialLog, now: str, steps: Mapping[str, Step]) -
     run = sweep.runs[-1] if sweep.runs else None
     finished = list(log.finished.values())
     flying = [claim for claim in log.unfinished if liveness(claim.controller) != "dead"]
-    classes = sorted({about.hardware_class for about in sweep.provenance.values()})
     histories = {
         name: History.of(
             log,
@@ -85,11 +80,15 @@ def state_of(sweep: Sweep, log: TrialLog, now: str, steps: Mapping[str, Step]) -
             this_run=lambda claim: True,
             in_flight=lambda claim: liveness(claim.controller) != "dead",
         )
-        for name in classes or [""]
+        # Where no host was reached nobody owes the plan yet; it is shown all the same.
+        for name in log.hardware_classes(sweep) or [""]
     }
-    left = sum(planner.remaining(sweep.plan, history.past) for history in histories.values())
+    left = sum(
+        planner.remaining(sweep.plan, history.past, sweep.known_of(name))
+        for name, history in histories.items()
+    )
     # Trials of other purposes (anchors, confirmations) have their own time; the mean over all is near enough.
-    hosts = max(1, len(sweep.provenance))
+    hosts = max(1, sum(bool(about.hardware_class) for about in sweep.provenance.values()))
     counts: dict[str, int] = {}
     for line in finished:
         counts[line.status] = counts.get(line.status, 0) + 1
@@ -107,13 +106,13 @@ def state_of(sweep: Sweep, log: TrialLog, now: str, steps: Mapping[str, Step]) -
                 label=claim.key.short_label,
                 purpose=claim.purpose,
                 elapsed_s=seconds_between(claim.at, now),
-                step=steps.get(claim.host),
+                step=step_of(claim, steps),
             )
             for claim in flying
         ),
         verdicts=tuple(finished[-VERDICTS:]),
         counts=counts,
-        cells=_cells(sweep.plan, histories),
+        cells=_cells(sweep, histories),
         ended=None
         if run is None or run.ended_at is None
         else f"{run.outcome}: {run.reason or 'no reason given'}",
@@ -121,21 +120,21 @@ def state_of(sweep: Sweep, log: TrialLog, now: str, steps: Mapping[str, Step]) -
     )
 
 
+def step_of(claim: Started, steps: Mapping[str, Step]) -> Step | None:
+    """What the host of a trial does for it now; None where that is not told, or told of an earlier trial."""
+    step = steps.get(claim.host)
+    return step if step is not None and step.since >= claim.at else None
+
+
 def _until(sweep: Sweep, now: str) -> str:
     return (sweep.runs[-1].ended_at if sweep.runs else None) or now
 
 
-def _cells(plan: Plan, histories: Mapping[str, History]) -> dict[RestartKey, str]:
-    keys = {item.cell: item.key for item in plan.items}
-    if plan.frontier is not None:
-        for part in plan.frontier.slices:
-            for column in part.columns:
-                for limit in column.maxreqs:
-                    key = part.key(column.budget, limit)
-                    keys[key.slug] = key
-    worst: dict[RestartKey, str] = {}
-    for history in histories.values():
-        for slug, cell in planner.cells(plan, history.past).items():
+def _cells(sweep: Sweep, histories: Mapping[str, History]) -> dict[RestartKey, CellState]:
+    keys = {key.slug: key for key in sweep.plan.restart_keys()}
+    worst: dict[RestartKey, CellState] = {}
+    for name, history in histories.items():
+        for slug, cell in planner.cells(sweep.plan, history.past, sweep.known_of(name)).items():
             key = keys[slug]
             if key not in worst or worst[key] in ("open", "good", "implied_good"):
                 worst[key] = cell.state if cell.state != "open" or key not in worst else worst[key]

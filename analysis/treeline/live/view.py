@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Mapping
 from itertools import groupby
 
 from rich.text import Text
 
-from treeline.frames.keycolumns import slice_of
 from treeline.keys import RestartKey
 from treeline.live.state import Flight, State
 from treeline.plain import clean
+from treeline.plan.cells import CellState
+from treeline.plan.story import LEGEND, SYMBOLS
 from treeline.progress import duration, verdict_line
 from treeline.records import seconds_between, utc_now
 
-SYMBOLS = {
-    "good": ("O", "bold green"),
-    "bad": ("X", "bold red"),
-    "mixed": ("M", "bold yellow"),
-    "implied_good": ("o", "green"),
-    "implied_bad": ("x", "red"),
-    "known_bad": ("k", "red"),
-    "unknown": ("?", "yellow"),
-    "open": (".", "dim"),
+_LOOKS: dict[CellState, str] = {
+    "good": "bold green",
+    "bad": "bold red",
+    "mixed": "bold yellow",
+    "implied_good": "green",
+    "implied_bad": "red",
+    "known_bad": "red",
+    "unknown": "yellow",
+    "open": "dim",
 }
-LEGEND = "O works  X fails  M mixed  o x implied  k known bad  ? undecided  . open"
 _STATUS = {"ok": "green", "void": "yellow"}
 
 
@@ -38,7 +39,7 @@ def lines(state: State, width: int, height: int, note: str = "") -> list[Text]:
     verdicts = [_verdict(state, at) for at in range(len(state.verdicts))]
     tail = [Text(note, "dim")] if note else []
     fixed = len(head) + len(flights) + len(tail) + (len(verdicts) + 1 if verdicts else 0)
-    maps = list(_maps(state.cells, height - fixed - 2))
+    maps = list(_maps(state.cells, width, height - fixed - 1))
     every = [*head, *flights]
     if verdicts:
         every += [Text("last verdicts", "bold"), *verdicts]
@@ -90,12 +91,13 @@ def _verdict(state: State, at: int) -> Text:
     return Text("  " + clean(verdict_line(line)), _STATUS.get(line.status, "red"))
 
 
-def _maps(cells: Mapping[RestartKey, str], room: int) -> Iterable[Text]:
-    """Budget x maxreq of every slice as characters, as many slices as there is room for."""
-    keys = sorted(cells, key=lambda key: (slice_of(key), key.budget, key.maxreq))
+def _maps(cells: Mapping[RestartKey, CellState], width: int, room: int) -> Iterable[Text]:
+    """Budget x maxreq of every slice as characters, as many slices as there is room for, and their legend."""
+    keys = sorted(cells, key=lambda key: (key.slice_label, key.budget, key.maxreq))
     keys = [key for key in keys if key.speculative]
+    legend = [Text(line, "dim") for line in textwrap.wrap(LEGEND, max(width - 1, 20))]
     drawn: list[Text] = []
-    for name, group in groupby(keys, key=slice_of):
+    for name, group in groupby(keys, key=lambda key: key.slice_label):
         of_slice = list(group)
         limits = sorted({key.maxreq for key in of_slice})
         budgets = sorted({key.budget for key in of_slice}, reverse=True)
@@ -105,11 +107,12 @@ def _maps(cells: Mapping[RestartKey, str], room: int) -> Iterable[Text]:
         for budget in budgets:
             line = Text(f"  {budget:>5} ")
             for limit in limits:
-                symbol, style = SYMBOLS.get(by_place.get((budget, limit), ""), (" ", ""))
-                line.append(symbol.rjust(wide), style)
+                state = by_place.get((budget, limit))
+                symbol, look = (" ", "") if state is None else (SYMBOLS[state], _LOOKS[state])
+                line.append(symbol.rjust(wide), look)
             block.append(line)
         block.append(Text("        " + "".join(str(limit).rjust(wide) for limit in limits), "dim"))
-        if len(drawn) + len(block) + 1 > room:
+        if len(drawn) + len(block) + len(legend) > room:
             break
         drawn += block
-    return [*drawn, Text(LEGEND, "dim")] if drawn else []
+    return [*drawn, *legend] if drawn else []

@@ -16,7 +16,7 @@ from treeline.plan.cells import MAX_BACKS, NEVER_RUN, retry_of
 from treeline.plan.evidence import Evidence, group_of
 from treeline.plan.finals import Life
 from treeline.plan.history import InFlight
-from treeline.plan.rank import next_probe
+from treeline.plan.rank import next_probe, rated
 from treeline.plan.search import Search
 
 
@@ -33,7 +33,7 @@ class Agenda:
         """Items wanted now, those in flight included, in the order of handing out."""
         found = list(self._baseline())
         cells = list(self._cells())
-        found += cells or self._throughput() or [life.item for life in self._lives()]
+        found += cells or self.throughput() or [life.item for life in self._lives()]
         return list({item.item_id: item for item in found}.values())
 
     @property
@@ -60,7 +60,7 @@ class Agenda:
         if wanted:
             walks = self.search.wants_ahead(busy) if self.search is not None and ahead and busy else iter(())
             return next(iter(walks), None)
-        faster = self._throughput()
+        faster = self.throughput()
         if faster:
             return next((item for item in faster if item.item_id not in busy), None)
         left = self._lives()
@@ -109,7 +109,7 @@ class Agenda:
                     later.append((True, again.backs - again.interrupted, number, retry))
         yield from (item for *_, item in sorted(later, key=lambda entry: entry[:3]))
 
-    def _throughput(self) -> list[Item]:
+    def throughput(self) -> list[Item]:
         """The cell that is measured next to find the fastest budget of each slice, where it is not known."""
         search, spec = self.search, self.plan.frontier
         if search is None or spec is None or not spec.throughput:
@@ -118,11 +118,13 @@ class Agenda:
         found = []
         for sheet in search.sheets:
             # The largest limit that was seen to work; its life was measured under every client key.
-            tops = [
+            seen = [
                 sheet.slice.key(column.budget, column.highest_good)
                 for column in sheet.columns
                 if column.highest_good
             ]
+            # At fewer requests than the objective asks for, no life would ever give its figure.
+            tops = [key for key in seen if rated(self.load(key), objective)]
             values = [finals.first_value(self.evidence, key, objective) for key in tops]
             items = [
                 Item.of(

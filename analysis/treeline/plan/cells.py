@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -72,14 +72,6 @@ NEVER_RUN = Standing(effect=None, backs=0, interrupted=0, last=None)
 NOTHING: Mapping[ItemName, Standing] = {}
 
 
-def standings(history: Iterable[Past]) -> dict[str, Standing]:
-    """Standing of every item that was run at all, by item id."""
-    runs: dict[str, list[Past]] = {}
-    for past in history:
-        runs.setdefault(past.item_id, []).append(past)
-    return {item_id: standing_of(trials) for item_id, trials in runs.items()}
-
-
 def standing_of(trials: Sequence[Past]) -> Standing:
     """Standing of one item after these trials of it, in their order; at least one."""
     settled = next((trial for trial in trials if _settles(trial)), None)
@@ -145,7 +137,9 @@ def _failed(cell: str, fails: int, items: Mapping[ItemName, Standing]) -> Cell:
 def _undecided(cell: str, items: Mapping[ItemName, Standing]) -> Cell:
     if not items:
         return Cell(cell, "open", "not run yet")
-    if any(standing.open for standing in items.values()):
+    # An item that may not be run again ends the cell: another of its items that was given up, such as a step
+    # taken ahead, would not be asked for any more.
+    if all(standing.open for standing in items.values()):
         return Cell(cell, "open", "is to be run again")
     backs = next((standing.backs for standing in items.values() if standing.exhausted), 0)
     said = f"{backs} trials of it decided nothing" if backs else "its trial says nothing about the cell"

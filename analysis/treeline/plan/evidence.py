@@ -25,7 +25,6 @@ class Evidence:
     """Standings of items and verdicts on cells. ``add`` one trial, or build it ``of`` a history."""
 
     def __init__(self) -> None:
-        self.trials = 0
         self._runs: dict[str, list[Past]] = {}
         self._items: dict[str, Standing] = {}
         self._by_cell: dict[str, dict[ItemName, Standing]] = {}
@@ -46,11 +45,6 @@ class Evidence:
         """One more trial that is over."""
         self._note(past)
         self._stand(past.item_id)
-
-    @property
-    def standings(self) -> Mapping[str, Standing]:
-        """Standing of every item that was run at all, by item id."""
-        return self._items
 
     def standing(self, item_id: str) -> Standing:
         """Where one item stands."""
@@ -76,7 +70,6 @@ class Evidence:
         return tuple(self._runs.get(item_id, ()))
 
     def _note(self, past: Past) -> None:
-        self.trials += 1
         self._runs.setdefault(past.item_id, []).append(past)
 
     def _stand(self, item_id: str) -> None:

@@ -26,7 +26,8 @@ NOTHING_KNOWN = Known()
 class Expected:
     """Restarts still to come, by what they are for; those of a search are estimates.
 
-    ``listed`` are the items of a grid or a list of points. ``lives`` are finalists and anchors.
+    ``listed`` are the items of a grid or a list of points. ``throughput`` are the cells that are measured
+    next for their speed; how many follow depends on what they give. ``lives`` are finalists and anchors.
     """
 
     baseline: int = 0
@@ -34,13 +35,14 @@ class Expected:
     walk: int = 0
     confirmations: int = 0
     audits: int = 0
+    throughput: int = 0
     lives: int = 0
     soaks: int = 0
 
     @property
     def total(self) -> int:
         """All of them."""
-        return self.search + self.baseline + self.listed + self.lives + self.soaks
+        return self.search + self.baseline + self.listed + self.throughput + self.lives + self.soaks
 
     @property
     def search(self) -> int:
@@ -68,6 +70,7 @@ def expected(plan: Plan, history: Sequence[Past] = (), known: Known = NOTHING_KN
         walk=sum(walk for walk, _, _ in slices),
         confirmations=sum(confirming for _, confirming, _ in slices),
         audits=sum(auditing for _, _, auditing in slices),
+        throughput=0 if agenda.searching else len(agenda.throughput()),
         lives=lives,
         soaks=soaks,
     )

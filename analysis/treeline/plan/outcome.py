@@ -22,7 +22,11 @@ def cells(plan: Plan, history: Sequence[Past], known: Known = NOTHING_KNOWN) -> 
     and ``open`` where nothing does yet. ``known_bad`` cells were not measured either: the crash memory names
     them.
     """
-    evidence = Evidence.of(history)
+    return cells_by(plan, Evidence.of(history), known)
+
+
+def cells_by(plan: Plan, evidence: Evidence, known: Known) -> dict[str, Cell]:
+    """The same for evidence that is at hand."""
     if plan.frontier is None:
         return {item.cell: _listed(item, evidence, known) for item in plan.items if item.purpose == "explore"}
     return cells_of(Search(plan.frontier, evidence, known))
@@ -72,16 +76,17 @@ def why_implied(column: ColumnState, limit: int) -> str:
 def known_and_open(plan: Plan, history: Sequence[Past], known: Known = NOTHING_KNOWN) -> str:
     """What is known and what is open: ``known: 41 of 72 cells (18 measured, 23 implied); open: 31``."""
     found = cells(plan, history, known)
-    counts = Counter(_basis(cell) for cell in found.values())
-    shown = [basis for basis in ("measured", "implied", "remembered") if counts[basis]]
-    told = ", ".join(f"{counts[basis]} {basis}" for basis in shown)
+    counts = Counter(basis(cell) for cell in found.values())
+    shown = [name for name in ("measured", "implied", "remembered") if counts[name]]
+    told = ", ".join(f"{counts[name]} {name}" for name in shown)
     return (
         f"known: {len(found) - counts['open']} of {len(found)} cells"
         f"{f' ({told})' if told else ''}; open: {counts['open']}"
     )
 
 
-def _basis(cell: Cell) -> str:
+def basis(cell: Cell) -> str:
+    """What is known of a cell rests on: measured, implied or remembered; open where nothing is."""
     names: Mapping[CellState, str] = {
         "open": "open",
         "known_bad": "remembered",

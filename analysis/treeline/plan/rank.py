@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
+
+from treeline.keys import ClientKey
 
 # Differences below this share are noise of one life and no second maximum.
 NOISE = 0.01
@@ -25,6 +27,12 @@ def objective_value(throughput: Mapping[str, float | None], objective: str) -> f
     }
     _, _, clients = objective.partition("@")
     return means.get(clients) if clients else max(means.values(), default=None)
+
+
+def rated(client_keys: Iterable[ClientKey], objective: str) -> bool:
+    """Whether a life that is measured under these client keys gives a value of the objective."""
+    _, _, clients = objective.partition("@")
+    return not clients or any(key.concurrency == int(clients) for key in client_keys)
 
 
 def mean(values: Sequence[float]) -> float:

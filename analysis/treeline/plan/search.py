@@ -68,10 +68,7 @@ class Search:
         # Audits are held against what stands: a confirmation or a repeat may still turn it over.
         if not confirming and not sheet.owed and sheet.decided:
             for probe in audits(sheet, self.spec.audit_share, self.spec.salt):
-                item = self._item(part, probe)
-                # One that said nothing, as often as it may, is not drawn for ever.
-                if self.evidence.standing(item.item_id).open:
-                    yield item
+                yield self._item(part, probe)
 
     def wants_ahead(self, busy: Collection[str]) -> Iterator[Item]:
         """Steps of the walks that follow if the trials in flight (``busy``, item ids) end as expected."""

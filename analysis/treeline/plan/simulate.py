@@ -137,12 +137,10 @@ def _believed(search: Search) -> tuple[Believed, ...]:
     found = cells_of(search)
     believed = []
     for part in search.spec.slices:
-        for column in part.columns:
-            for limit in column.maxreqs:
-                key = part.key(column.budget, limit)
-                cell = found[key.slug]
-                measured = bool(cell.goods or cell.fails)
-                believed.append(Believed(key, verdict_of(cell), measured, cell))
+        for key in part.restart_keys():
+            cell = found[key.slug]
+            measured = bool(cell.goods or cell.fails)
+            believed.append(Believed(key, verdict_of(cell), measured, cell))
     return tuple(believed)
 
 

@@ -26,6 +26,7 @@ SYMBOLS: dict[CellState, str] = {
     "unknown": "u",
     "open": "?",
 }
+"""A cell in a map, in one letter."""
 LEGEND = (
     "G good, B bad, M mixed (measured); g good, b bad (implied, not measured); K bad by crash memory; "
     "u its trials decided nothing; ? open"
@@ -85,7 +86,8 @@ def search_lines(plan: Plan, history: Sequence[Past], known: Known) -> list[str]
     lines.append(
         f"{known_and_open(plan, history, known)}; still to come: about {coming.total} restarts "
         f"({coming.walk} walk, {coming.confirmations} confirmations, {coming.audits} audits, "
-        f"{coming.baseline} baseline, {coming.lives} lives of finalists and anchors, {coming.soaks} soaks)"
+        f"{coming.baseline} baseline, {coming.throughput} for throughput, "
+        f"{coming.lives} lives of finalists and anchors, {coming.soaks} soaks)"
     )
     return lines
 

@@ -81,9 +81,14 @@ def _measure_whole(sheet: Sheet, column: ColumnState) -> Iterator[Probe]:
 
 def in_words(contradiction: Contradiction) -> str:
     """What was seen, such as ``maxreq 64 of budget 16 was seen bad by an audit``."""
-    seen = {"weak": "bad"}.get(contradiction.seen, contradiction.seen)
     by = " by an audit" if contradiction.by_audit else ""
-    return f"maxreq {contradiction.maxreq} of budget {contradiction.budget} was seen {seen}{by}"
+    where = f"maxreq {contradiction.maxreq} of budget {contradiction.budget}"
+    return f"{where} was seen {seen_as(contradiction)}{by}"
+
+
+def seen_as(contradiction: Contradiction) -> str:
+    """How its cell was measured, for people."""
+    return "bad" if contradiction.seen == "weak" else contradiction.seen
 
 
 def _step(column: ColumnState, before: ColumnState | None, guess: Guess | None, missed: int) -> Probe:

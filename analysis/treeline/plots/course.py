@@ -59,7 +59,7 @@ def _label(row: dict[Any, Any]) -> str:
 
 @draw
 def search_course(course: pd.DataFrame) -> Drawn:
-    """Draw how many cells are decided after each restart (``frames.course``), measured and implied."""
+    """Draw how many cells are decided after each restart (``frames.course``) and how many were measured."""
     name, title = "search_course", "Restarts spent and cells decided"
     if course.empty or course["restarts"].max() == 0:
         return nothing(name, title, "No trial has ended yet.")
@@ -71,12 +71,12 @@ def search_course(course: pd.DataFrame) -> Drawn:
     for at, ((sweep, hardware), rows) in enumerate(groups[-7:]):
         colour = style.LINES[at % len(style.LINES)]
         label = f"{rows['plan'].iloc[0]} {str(sweep)[:16]} {hardware}"
-        decided = rows["measured"] + rows["implied"]
+        decided = _decided(rows)
         axes.plot(
             rows["restarts"], decided, drawstyle="steps-post", color=colour, linewidth=1.6,
             marker=style.MARKS[at % len(style.MARKS)], markersize=3.5, label=label,
         )  # fmt: skip
-        if rows["implied"].max() > 0:
+        if (decided > rows["measured"]).any():
             axes.plot(
                 rows["restarts"], rows["measured"], drawstyle="steps-post", color=colour, linestyle=":",
                 label="of them measured",
@@ -91,9 +91,13 @@ def search_course(course: pd.DataFrame) -> Drawn:
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     style.tidy(axes, "restarts (trials that ended)", "cells decided; dashed: cells of the plan")
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower left", ncols=2)
-    last = course.groupby(["sweep_id", "hardware_class"]).last()
+    last = course.assign(decided=_decided).groupby(["sweep_id", "hardware_class"]).last()
     alt = "; ".join(
-        f"{row['restarts']} restarts decided {row['measured'] + row['implied']} of {row['cells']} cells"
+        f"{row['restarts']} restarts decided {row['decided']} of {row['cells']} cells"
         for row in last.tail(5).to_dict("records")
     )
     return Drawn(name, title, alt + ".", figure)
+
+
+def _decided(course: pd.DataFrame) -> pd.Series:
+    return course["measured"] + course["implied"] + course["remembered"]

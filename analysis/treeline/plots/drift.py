@@ -6,7 +6,7 @@ import pandas as pd
 
 from treeline.plots import style
 from treeline.plots.drawn import Drawn, draw, headed, nothing, simulated
-from treeline.stats.drift import LIMIT
+from treeline.stats.drift import LIMIT, drift
 
 
 @draw
@@ -22,6 +22,8 @@ def anchor_drift(anchors: pd.DataFrame) -> Drawn:
         1 + len(told), 1, sharex=True, squeeze=False, height_ratios=[2.2] + [1] * len(told)
     )
     groups = list(anchors.groupby(["host", "sweep_id"], sort=True))
+    several = len(anchors[["host", "sweep_id", "label"]].drop_duplicates()) > 1
+    verdicts: list[str] = []
     for at, ((host, sweep), rows) in enumerate(groups):
         begun = pd.to_datetime(rows["started_at"], utc=True)
         hours = (begun - begun.min()).dt.total_seconds() / 3600
@@ -32,6 +34,10 @@ def anchor_drift(anchors: pd.DataFrame) -> Drawn:
         }
         label = f"{host}, {str(sweep)[:16]}" if len(groups) > 1 else str(host)
         grid[0][0].plot(hours, rows["moved"] * 100, label=label, **look)
+        for cell, lives in rows.groupby("label", sort=False):
+            rates = lives["tok_s"].dropna()
+            said = drift([float(rate) for rate in rates[rates > 0]]).text
+            verdicts.append(f"{label}, {cell}: {said}" if several else said)
         for place, column in enumerate(told, 1):
             grid[place][0].plot(hours, rows[column], **look)
     grid[0][0].axhspan(-LIMIT * 100, LIMIT * 100, color=style.GRID, alpha=0.5, zorder=0)
@@ -42,5 +48,5 @@ def anchor_drift(anchors: pd.DataFrame) -> Drawn:
         style.tidy(grid[place][0], "", names[column])
     grid[-1][0].set_xlabel("hours since the first anchor")
     figure.legend(*grid[0][0].get_legend_handles_labels(), loc="outside lower left", ncols=3)
-    worst = max(anchors["moved"].dropna().tolist(), key=abs, default=0.0)
-    return Drawn(name, title, f"The anchor moved by {worst:+.1%} at most; allowed {LIMIT:.0%}.", figure)
+    said = "; ".join(verdicts)
+    return Drawn(name, title, f"{said[0].upper()}{said[1:]}.", figure)

@@ -25,9 +25,11 @@ def excerpt(evidence: Path, first_error: str | None) -> list[str]:
 
     Texts are cleaned of control characters and cut; they are still log text, to be escaped by who shows them.
     """
+    from treeline.evidence import JOURNAL
+
     wanted = clean(first_error or "").splitlines()[0][:80].strip() if first_error else ""
     before: deque[str] = deque(maxlen=BEFORE + AFTER)
-    lines = _messages(evidence / "journal.jsonl.gz")
+    lines = _messages(evidence / JOURNAL)
     for line in lines:
         if wanted and wanted in line:
             after = [line, *(text for _, text in zip(range(AFTER), lines, strict=False))]

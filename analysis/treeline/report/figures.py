@@ -11,7 +11,6 @@ from treeline.frames import summaries
 from treeline.frames.course import course
 from treeline.frames.results import Results
 from treeline.plots import Drawn
-from treeline.store import StoreError, SweepStore
 
 
 def failed_trials(results: Results) -> pd.DataFrame:
@@ -60,11 +59,4 @@ def acceptance(results: Results, concurrency: int | None = None) -> Drawn:
 
 def search_course(results: Results) -> Drawn:
     """Draw restarts spent against cells decided."""
-    logs = []
-    for folder in results.folders:
-        store = SweepStore(folder)
-        try:
-            logs.append((store.read_sweep(), store.read_trials()))
-        except StoreError:
-            continue  # it was readable a moment ago; the plot goes without it
-    return plots.search_course(course(logs))
+    return plots.search_course(course(results.logs))

@@ -1,4 +1,4 @@
-"""A sweep's records as tidy pandas frames: one row a trial, one row a measurement, failed ones included."""
+"""A sweep's trials as a tidy pandas frame: one row a trial, failed ones included."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 import pandas as pd
 
 from treeline.controller import liveness
-from treeline.records import Finished, Measurement, Started, Sweep
+from treeline.keys import KEY_FIELDS
+from treeline.records import Finished, Started, Sweep
 from treeline.store import TrialLog
 
-KEY_COLUMNS = ("budget", "topk", "maxreq", "block_size", "graphs", "graph_max_bs", "attention_backend")
 TRIAL_COLUMNS = (
     "trial_id",
     "item_id",
@@ -21,7 +21,7 @@ TRIAL_COLUMNS = (
     "ordinal",
     "host",
     "hardware_class",
-    *KEY_COLUMNS,
+    *KEY_FIELDS,
     "label",
     "rows",
     "status",
@@ -73,17 +73,6 @@ def trials_frame(log: TrialLog, sweep: Sweep | None = None) -> pd.DataFrame:
     return frame.reset_index(drop=True)
 
 
-def measurements_frame(measurements: Iterable[Measurement]) -> pd.DataFrame:
-    """Return measurements with the restart key spread into columns; times in ms and s as recorded."""
-    names = [name for name in Measurement.__struct_fields__ if name not in ("key", "schema_version")]
-    rows = [
-        {**{column: getattr(line.key, column) for column in KEY_COLUMNS}, "rows": line.key.rows}
-        | {name: getattr(line, name) for name in names}
-        for line in measurements
-    ]
-    return pd.DataFrame(rows, columns=[*KEY_COLUMNS, "rows", *names])
-
-
 def rate_columns(frame: pd.DataFrame) -> list[str]:
     """Return the throughput columns of a trials frame, by concurrency."""
     return [name for name in frame.columns if _RATE.match(name)]
@@ -107,7 +96,7 @@ def _trial(claim: Started, verdict: Finished | None) -> dict[str, Any]:
         name: getattr(claim, name)
         for name in ("trial_id", "item_id", "cell", "purpose", "ordinal", "host", "hardware_class")
     }
-    row |= {column: getattr(claim.key, column) for column in KEY_COLUMNS}
+    row |= {column: getattr(claim.key, column) for column in KEY_FIELDS}
     row |= {"label": claim.key.label, "rows": claim.key.rows, "started_at": claim.at}
     if verdict is None:
         status = "running" if liveness(claim.controller) == "alive" else "interrupted"

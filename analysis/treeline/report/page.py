@@ -20,9 +20,7 @@ from treeline.records import utc_now
 from treeline.report.excerpt import excerpt
 from treeline.report.figures import figures
 from treeline.report.htmltable import html_table
-from treeline.store import SweepStore
 
-PAGE = "report.html"
 MAX_FAILURES = 60
 
 _TRIALS = {
@@ -119,7 +117,7 @@ def _varying(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def _audit(results: Results) -> str:
-    found = audits([(store.read_sweep(), store.read_trials()) for store in map(SweepStore, results.folders)])
+    found = audits(results.logs)
     return found.text if found != AuditCount() else ""
 
 

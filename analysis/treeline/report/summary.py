@@ -29,6 +29,7 @@ from treeline.report.table import (
     markdown_table,
     terminal_table,
 )
+from treeline.status import known_lines
 from treeline.store import StoreError, SweepStore, TrialLog
 
 CSV = "summary.csv"
@@ -143,6 +144,9 @@ def _csv(trials: pd.DataFrame) -> bytes:
 
 def _headline(facts: _Facts) -> str:
     counts = ", ".join(f"{number} {status}" for status, number in facts.counts.items()) or "none yet"
+    if facts.sweep.plan.frontier is not None:
+        trials = f"{len(facts.main)} trial{'' if len(facts.main) == 1 else 's'} of the search: {counts}"
+        return "; ".join([trials, *known_lines(facts.sweep, facts.log)])
     words = f"{len(facts.main)} of {len(facts.sweep.plan.items)} items: {counts}"
     if facts.not_begun:
         words += f"; {facts.not_begun} not begun"

@@ -9,7 +9,7 @@ import pandas as pd
 from treeline import plots
 from treeline.frames import summaries
 from treeline.frames.course import audits
-from treeline.frames.requests import request_files, request_summary
+from treeline.frames.requests import al_within_lives, request_files, request_summary
 from treeline.frames.results import Results
 from treeline.laws.findings import Findings
 from treeline.laws.findings import findings as all_findings
@@ -17,7 +17,6 @@ from treeline.plain import clean
 from treeline.plots import Drawn
 from treeline.report import figures
 from treeline.report.htmltable import html_table
-from treeline.store import SweepStore
 
 
 @dataclass(frozen=True)
@@ -80,9 +79,7 @@ def cells(results: Results) -> Table:
 
 def audit(results: Results) -> Text:
     """What audits say about implied cells."""
-    return Text(
-        audits([(store.read_sweep(), store.read_trials()) for store in map(SweepStore, results.folders)]).text
-    )
+    return Text(audits(results.logs).text)
 
 
 def search_course(results: Results) -> Drawn:
@@ -101,6 +98,14 @@ def acceptance_table(results: Results) -> Table:
         "label", "concurrency", "context", "n", "al", "al_low", "al_high", "tok_s", "tok_s_low", "tok_s_high",
     ]  # fmt: skip
     return Table(summaries.over_lives(_lives(results))[shown], "No trial ended ok yet.")
+
+
+def acceptance_within_lives(results: Results) -> Table:
+    """AL of every life and client key, with a bootstrap interval over its requests."""
+    found = al_within_lives(request_files(results.folders)).drop(columns="phase")
+    labels = results.trials[["trial_id", "label"]]
+    shown = ["trial_id", "label", "concurrency", "context", "requests", "al", "al_low", "al_high"]
+    return Table(found.merge(labels, on="trial_id", how="left")[shown], "No request was sent yet.")
 
 
 def over_concurrency(results: Results) -> Table:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from treeline.dialects import Dialect
-from treeline.keys import ClientKey, Frontier, Item, Load, Plan, PlanKind, RestartKey
+from treeline.keys import KEY_FIELDS, ClientKey, Frontier, Item, Load, Plan, PlanKind
 from treeline.request import sources, stages
 from treeline.request.cells import Cells
 from treeline.request.fill import LARGEST_GRID, Axes, fill_grid, fill_points, grid_size
 from treeline.request.forecast import Costs, Rates, forecast_lines
 from treeline.request.problems import Problem, RequestError
-from treeline.request.public import CLIENT_VARIABLES, KEY_VARIABLES, misplaced, stray_words, unknown_names
+from treeline.request.public import CLIENT_VARIABLES, misplaced, stray_words, unknown_names
 from treeline.request.reader import Options, Reader, counts, read_axes, read_options
 
 DEFAULT_ROWS_PRIOR = 1200
@@ -149,25 +150,17 @@ def understand(variables: Mapping[str, Any], around: Surroundings | None = None)
 
 def axes_of(plan: Plan) -> dict[str, list[Any]]:
     """The values that occur in a plan for each variable of key and load; sorted, None first."""
-    found: dict[str, set[Any]] = {name: set() for name in (*KEY_VARIABLES, *CLIENT_VARIABLES)}
-    for key, client_keys in _planned(plan):
-        for name in KEY_VARIABLES:
+    found: dict[str, set[Any]] = {name: set() for name in (*KEY_FIELDS, *CLIENT_VARIABLES)}
+    loads: list[Iterable[ClientKey]] = [item.client_keys for item in plan.items]
+    for key in plan.restart_keys():
+        for name in KEY_FIELDS:
             found[name].add(getattr(key, name))
-        for client_key in client_keys:
-            for name in CLIENT_VARIABLES:
-                found[name].add(getattr(client_key, name))
+        if plan.frontier is not None:
+            loads.append(plan.frontier.load.keys(key.maxreq))
+    for client_key in itertools.chain.from_iterable(loads):
+        for name in CLIENT_VARIABLES:
+            found[name].add(getattr(client_key, name))
     return {name: sorted(each, key=lambda v: (v is not None, v)) for name, each in found.items()}
-
-
-def _planned(plan: Plan) -> Iterator[tuple[RestartKey, Iterable[ClientKey]]]:
-    """Cells of a plan with their loads."""
-    for item in plan.items:
-        yield item.key, item.client_keys
-    if plan.frontier is not None:
-        for part in plan.frontier.slices:
-            for column in part.columns:
-                for limit in column.maxreqs:
-                    yield part.key(column.budget, limit), plan.frontier.load.keys(limit)
 
 
 def _faults_around(around: Surroundings) -> Iterable[Problem]:
@@ -209,6 +202,6 @@ def _check_not_empty(kind: PlanKind, cells: Cells) -> None:
 
 def _no_ops(reader: Reader, dialect: Dialect) -> Iterable[str]:
     """A note for each given variable that this dialect cannot pass on to the engine."""
-    for name in KEY_VARIABLES:
+    for name in KEY_FIELDS:
         if name in reader.variables and name != "graphs" and not dialect.changes(name):
             yield f"{name}: dialect {dialect.name} has no setting for it, so its value changes nothing"

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 
 from treeline.dialects import Dialect
-from treeline.keys import USUAL_BLOCK_SIZE, Item, Load, RestartKey
+from treeline.keys import KEY_FIELDS, USUAL_BLOCK_SIZE, Item, Load, RestartKey
 from treeline.request.cells import Cells
 from treeline.request.points import Point, PointsFile
-from treeline.request.public import ALLOWED_IN_POINT, CLIENT_VARIABLES, KEY_VARIABLES
+from treeline.request.public import ALLOWED_IN_POINT, CLIENT_VARIABLES
 from treeline.request.reader import READ_ONE, Reader, counts
 
 DEFAULT_TOPK = 8
@@ -96,7 +96,7 @@ def fill_points(
         if len(axis) > 1:
             wrong = "is a list, and with points each configuration has one value"
             reader.complain(name, wrong, ALLOWED_IN_POINT[name])
-    for name in (*KEY_VARIABLES, *CLIENT_VARIABLES):
+    for name in (*KEY_FIELDS, *CLIENT_VARIABLES):
         if reader.forced(name) and any(name in point.values for point in file.points):
             cells.notes.append(f"{name} given with -e replaces what {file.name} says")
     given = {name: axis[0] for name, axis in axes.items()}

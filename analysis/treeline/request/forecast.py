@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from treeline.keys import Known, Plan
+from treeline.keys import Plan
 from treeline.plan import Expected, expected
 from treeline.plan.expect import most_of_search
 from treeline.progress import duration, remaining_s
@@ -93,7 +93,6 @@ def forecast_lines(
     hosts: Sequence[str] = (),
     units: Sequence[str] = (),
     costs: Costs | None = None,
-    known: Known | None = None,
 ) -> tuple[str, ...]:
     """Lines that say what will run, for how long, what is down meanwhile and what is left out.
 
@@ -101,9 +100,10 @@ def forecast_lines(
         hosts: the targets; none given counts as one.
         units: found units that are stopped on every target while its trials run.
         costs: limits of the run and of the sweep.
-        known: what the hardware class brings along; not given: nothing, so a baseline is counted.
+
+    Nothing is known of any hardware class before a host is asked, so a baseline is counted.
     """
-    coming = expected(plan, (), known or Known())
+    coming = expected(plan)
     lines = [_plan_line(plan, coming, dialect, hosts), *_stage_lines(plan, coming)]
     lines.append(f"Time: about {_time(plan, coming, rates, len(hosts))}, {_not_counted(plan)}.")
     basis = f", as measured in {count(rates.trials, 'earlier trial')}" if rates.trials else ""

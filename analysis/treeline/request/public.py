@@ -8,7 +8,6 @@ from pathlib import Path
 
 from treeline.request.problems import Problem, show
 
-KEY_VARIABLES = ("budget", "topk", "maxreq", "block_size", "graphs", "graph_max_bs", "attention_backend")
 CLIENT_VARIABLES = ("concurrency", "context")
 
 # Variable -> the words after "Allowed:".

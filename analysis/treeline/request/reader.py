@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypeVar, cast
 
-from treeline.keys import PlainStruct
+from treeline.keys import KEY_FIELDS, PlainStruct
 from treeline.request import values
 from treeline.request.problems import FaultError, Problem, show
-from treeline.request.public import ALLOWED, KEY_VARIABLES
+from treeline.request.public import ALLOWED
 
 T = TypeVar("T")
 Baseline = Literal["auto", "skip"]
@@ -81,7 +81,7 @@ class Reader:
 def read_axes(reader: Reader) -> dict[str, tuple[Any, ...]]:
     """The axes of the restart key that were given and can be read."""
     axes: dict[str, tuple[Any, ...]] = {}
-    for name in KEY_VARIABLES:
+    for name in KEY_FIELDS:
         found = reader.read(name, values.switches if name == "graphs" else _axis_of(READ_ONE[name]))
         if found is not None:
             axes[name] = found

@@ -31,8 +31,9 @@ class Candidate:
     Attributes:
         lives: its `ok` trials, the newest first.
         against: trials of the same cell that ended badly.
-        value: mean of the objective over the lives that report it; None where none does.
+        value: mean of the objective over the lives that report it at ``context``; None where none does.
         values: that of each life, newest first.
+        context: that of the newest point by which the cell can be compared, in tokens; None: none was set.
     """
 
     key: RestartKey
@@ -41,6 +42,7 @@ class Candidate:
     against: tuple[Life, ...]
     value: float | None
     values: tuple[float, ...]
+    context: int | None = None
 
     @property
     def best_life(self) -> Life:
@@ -98,7 +100,14 @@ def _candidate(group: Sequence[Life], objective: Objective) -> Candidate | None:
     good = tuple(life for life in group if life.line.status == "ok")
     if not good:
         return None
-    values = tuple(found[0] for life in good if (found := objective.value(life.points)) is not None)
+    newest = next((found[1] for life in good if (found := objective.value(life.points)) is not None), None)
+    context = newest.context if newest is not None else None
+    # Prompts of another length are another task: their figures are not averaged with these.
+    values = tuple(
+        found[0]
+        for life in good
+        if (found := objective.value(one for one in life.points if one.context == context)) is not None
+    )
     against = tuple(life for life in group if life.line.effect in ("bad", "repeat", "repeat_transient"))
     return Candidate(
         key=good[0].line.key,
@@ -107,4 +116,5 @@ def _candidate(group: Sequence[Life], objective: Objective) -> Candidate | None:
         against=against,
         value=fmean(values) if values else None,
         values=values,
+        context=context,
     )

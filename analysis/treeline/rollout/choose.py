@@ -119,9 +119,15 @@ def _best(
             f"no row of hardware class {hardware_class!r} can be rolled out for objective {asked.objective}: "
             f"{passed_over}"
         )
-    best = usable[0]
-    why = [f"{asked.objective}: {_figure(best, asked.objective)}, the best of {len(usable)} configurations"]
-    why += [f"next: {_label(one)}, {_figure(one, asked.objective)}" for one in usable[1:_SHOWN]]
+    newest = max(usable, key=lambda one: one.best_life.line.at)
+    alike = [one for one in usable if one.context == newest.context]
+    best = alike[0]
+    why = [f"{asked.objective}: {_figure(best, asked.objective)}, the best of {len(alike)} configurations"]
+    why += [f"next: {_label(one)}, {_figure(one, asked.objective)}" for one in alike[1:_SHOWN]]
+    why += [
+        f"passed over: {_label(one)}: measured at {_context(one)}, the newest row at {_context(newest)}"
+        for one in [one for one in usable if one.context != newest.context][:_SHOWN]
+    ]
     left_out = [one for one in of_class if one not in usable]
     why += [f"passed over: {_passed_over(one, asked)}" for one in left_out[:_SHOWN]]
     return best, why
@@ -180,6 +186,10 @@ def _figure(candidate: Candidate, objective: Objective) -> str:
     lives = f"{len(candidate.values)} {'life' if len(candidate.values) == 1 else 'lives'}"
     simulated = ", simulated timing" if candidate.best_life.line.simulated else ""
     return f"{candidate.value:.4g} {objective.unit} ({lives}{simulated})"
+
+
+def _context(candidate: Candidate) -> str:
+    return "no set context" if candidate.context is None else f"context {candidate.context}"
 
 
 def _label(candidate: Candidate) -> str:

@@ -57,7 +57,8 @@ def judge(load: Mapping[str, Any], chosen: Chosen) -> Judgement:
         chosen: what the host was given, with the point to compare with.
     """
     steps = Steps(load=step_result(load))
-    evaluated = gates.evaluate(steps, None, trial_id="", points_asked=1)
+    recorded_al = chosen.reference.al if chosen.reference is not None else None
+    evaluated = gates.evaluate(steps, None, trial_id="", points_asked=1, anchor_al=recorded_al)
     judged = tuple(gate for gate in evaluated if gate.name not in _OF_A_TRIAL)
     spoilt = [gate.name for gate in judged if gate.verdict == "failed" and gate.name in _OF_THE_FIGURES]
     if spoilt:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from treeline.controller import liveness
+from treeline.keys import RestartKey
 from treeline.records import Controller, Provenance, utc_now
 from treeline.rollout import candidates, choose, waves
 from treeline.rollout.errors import RolloutRefusedError
@@ -191,13 +192,18 @@ def _unfinished(
         store = RolloutStore(folder)
         rollout = store.read()
         if rollout.outcome == "complete":
-            return None
-        same_rows = {name: one.key for name, one in rollout.chosen.items()} == {
-            name: one.key for name, one in chosen.items()
-        }
-        if same_rows and set(rollout.hosts) == set(hosts):
+            # An older one has been overtaken on these hosts; one of other hosts says nothing about them.
+            if set(rollout.hosts) & set(hosts):
+                return None
+            continue
+        if _given(rollout.chosen) == _given(chosen) and set(rollout.hosts) == set(hosts):
             return store, rollout
     return None
+
+
+def _given(chosen: Mapping[str, Chosen]) -> dict[str, tuple[RestartKey, str, Provenance]]:
+    """What each class gets and on which claim: after an upgrade the same key is another row."""
+    return {name: (one.key, one.dialect, one.measured) for name, one in chosen.items()}
 
 
 def _refuse_if_alive(results: Path, me: Controller) -> None:

@@ -29,7 +29,8 @@ Outcome = Literal["complete", "stopped", "incomplete"]
 class Reference(msgspec.Struct, frozen=True, kw_only=True):
     """What a canary is held against: one point of the recorded row.
 
-    ``tok_s`` has one value for each recorded service life, newest first; ``requests`` those of the point.
+    ``tok_s`` has one value for each recorded service life, newest first; ``al`` and ``requests`` are those of
+    the newest one's point.
     """
 
     concurrency: int

@@ -24,7 +24,6 @@ from treeline.rollout.records import (
 )
 
 VARIABLES = "inventory-variables.yml"
-OVERRIDE = "treeline_deploy_over_rollout"
 
 
 def role_variables(chosen: Chosen) -> dict[str, Any]:
@@ -103,7 +102,8 @@ def wave_of(results: Path, rollout_id: str, host: str) -> int:
         if rollout_id not in ("last", folder.name):
             continue
         store = RolloutStore(folder)
-        if rollout_id == "last" and store.latest().get(host) is None:
+        line = store.latest().get(host)
+        if rollout_id == "last" and (line is None or line.state == "unchanged"):
             continue
         return next((one.number for one in store.read().waves if host in one.hosts), 0)
     return 0

@@ -49,7 +49,6 @@ TIERS: tuple[str, ...] = (
     "fallback",
 )
 """Tiers that can hold a first cause, strongest first."""
-NODE_TIERS = frozenset({"node_kernel", "node_consequence", "host", "node_runtime"})
 
 BUILTIN = Path(__file__).with_name("catalogue.yml")
 ENVIRONMENT = "TREELINE_CATALOGUE"

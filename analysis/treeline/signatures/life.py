@@ -27,6 +27,10 @@ class Life:
     """Offset at which it begins."""
     line_no: int = 1
     """1-based number of its first line."""
+    end: int | None = None
+    """Offset at which the next one began; None: it goes on to the end of the log."""
+    next_line_no: int | None = None
+    """1-based number of the next one's first line."""
     start_at: int | None = None
     """When it began, microseconds since the epoch, where the log tells."""
     name: str = ""

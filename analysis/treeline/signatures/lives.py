@@ -1,7 +1,8 @@
 """Tell the service lives in one log apart: only the last one counts.
 
 In JSON a life has an invocation id. In text it begins with systemd's `Starting` or `Started`. Lines of other
-units may stand between: a start of something else begins a life only when the one before is known to be over.
+units may stand between: a start of something else begins a life only when the one before is known to be over,
+and in the end a life in which no engine was seen gives way to the one before (see `Lives.go_back`).
 """
 
 from __future__ import annotations
@@ -25,9 +26,16 @@ _NO_SERVICE = re.compile(
 class Lives:
     """The life that is being read, and how the next one is recognised."""
 
-    def __init__(self, deaths: Callable[[], Deaths]) -> None:
+    def __init__(self, deaths: Callable[[], Deaths], ends: Callable[[int], None]) -> None:
+        """Begin with a life of which the start is not known.
+
+        deaths: makes what gathers the exception lines of a life. ends: called with the offset at which the
+        present life ends, while it still is the present one.
+        """
         self._deaths = deaths
+        self._ends = ends
         self._known: set[str] = set()
+        self._of_an_engine: Life | None = None
         self.current = Life(deaths())
 
     def begins_in_text(self, entry: Entry) -> bool:
@@ -36,15 +44,15 @@ class Lives:
             return False
         verb, _, rest = entry.message.split("\n")[0].partition(" ")
         name = rest.rstrip(". ")
+        if _NO_SERVICE.match(name):
+            return False
         life = self.current
         if life.engine_seen or life.announced:
             if name == life.name and life.announced and verb == "Started":
                 life.announced = False
                 return False
-            if name != life.name and not life.over and (life.name or _NO_SERVICE.match(name)):
+            if life.name and name != life.name and not life.over:
                 return False
-        elif _NO_SERVICE.match(name):
-            return False
         self._begin(entry.offset, entry.line_no or 1, entry.at, name, announced=verb == "Starting")
         return True
 
@@ -69,6 +77,16 @@ class Lives:
         self._known.add(invocation or "")
         self._begin(offset, line_no, stamp(raw), unit or "", invocation=invocation)
         return True
+
+    def go_back(self) -> None:
+        """At the end of the log, return to the last life of an engine if only another unit started after it.
+
+        That a unit is none of ours shows in what it writes, not in its start: a service may go by another
+        name in its next life.
+        """
+        engine, life = self._of_an_engine, self.current
+        if engine is not None and life.name != engine.name and not life.engine_seen and not life.matches:
+            self.current = engine
 
     def ours(self, raw: Raw) -> bool:
         """Tell whether an entry belongs to the present life.
@@ -107,7 +125,11 @@ class Lives:
         announced: bool = False,
         invocation: str | None = None,
     ) -> None:
+        self._ends(offset)
         before = self.current
+        before.end, before.next_line_no = offset, line_no
+        if before.engine_seen:
+            self._of_an_engine = before
         self.current = Life(
             self._deaths(),
             start=offset,

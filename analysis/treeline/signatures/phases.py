@@ -22,7 +22,6 @@ class Mark(NamedTuple):
     offset: int
     phase: str
     pid: str | None
-    at: int | None = None
 
 
 class Timeline:

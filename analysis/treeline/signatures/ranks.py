@@ -8,7 +8,7 @@ from treeline.signatures.entries import Entry
 from treeline.signatures.match import Match
 
 _RANK = re.compile(
-    r"\[\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?(?: [A-Z]{2,3}\d+)*? TP(?P<tp>\d+)(?= |\])"
+    r"\[\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?(?: [A-Z_]{2,7}\d+)*? TP(?P<tp>\d+)(?= |\])"
     r"|(?:^|[\s(])\[rank(?P<rank>\d+)\]"
 )
 _NAMED_RANK = re.compile(r"\bRank (\d+) scheduler\b")

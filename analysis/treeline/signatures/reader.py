@@ -51,7 +51,7 @@ class Reader:
         self._needles = needles
         self._kernel = kernel
         self._taker = Taker(needles, Matcher(catalogue))
-        self._lives = Lives(lambda: Deaths(catalogue.consequence_exceptions))
+        self._lives = Lives(lambda: Deaths(catalogue.consequence_exceptions), self._account)
         self._joins = Joins()
         self._json: bool | None = None
         self._block = b""
@@ -79,6 +79,7 @@ class Reader:
             self._feed(block)
         for whole in self._joins.give_up():
             self._take_whole(whole)
+        self._lives.go_back()
         self._end()
         return self.life
 
@@ -98,7 +99,7 @@ class Reader:
         while position is not None:
             position = self._scan(position)
         self._look_for_another_life()
-        self._account(max(self.life.start - self._base, 0))
+        self._account(self._base + len(block))
         self._recent.append((self._base, self._lines_before, block))
         while len(self._recent) > 1 and sum(len(piece[2]) for piece in self._recent) > _TAIL_BYTES * 2 + len(
             self._recent[0][2]
@@ -134,12 +135,13 @@ class Reader:
                 return position + stop + 1 if position + stop + 1 < len(self._block) else None
         return None
 
-    def _account(self, begin: int) -> None:
-        """Count what is only counted, from where the life begins in the block."""
+    def _account(self, until: int) -> None:
+        """Count what is only counted, from where the life begins in the block to an offset."""
         life, block, base = self.life, self._block, self._base
-        if begin >= len(block):
+        begin, end = max(life.start - base, 0), until - base
+        if begin >= end:
             return
-        data = block[begin:] if begin else block
+        data = block[begin:end] if begin or end < len(block) else block
         if not life.prefixed and (life.start >= base or not base):
             life.prefixed = bool(self._json) or any(map(has_prefix, data[:_HEAD].split(b"\n")))
         life.lost += len(_LOST.findall(data)) if self._some_lost else 0
@@ -274,13 +276,14 @@ class Reader:
 
     def _end(self) -> None:
         life = self.life
+        end = self._base if life.end is None else life.end
         entries: list[Entry] = []
         for base, before, block in self._recent:
             position = 0
             for number, line in enumerate(block.split(b"\n"), before + 1):
                 offset = base + position
                 position += len(line) + 1
-                if offset < life.start or not line.strip():
+                if not life.start <= offset < end or not line.strip():
                     continue
                 if self._json and decode_raw(line) is None:
                     self._torn.add(offset)
@@ -289,9 +292,9 @@ class Reader:
                 if entry is not None:
                     entries.append(entry)
         unfinished = bool(self._block) and not self._block.endswith(b"\n")
-        life.lines = self._lines_before + unfinished - (life.line_no - 1)
+        life.lines = (life.next_line_no or self._lines_before + unfinished + 1) - life.line_no
         life.tail = entries[-TAIL:]
-        life.lost += sum(offset >= life.start for offset in self._torn)
+        life.lost += sum(life.start <= offset < end for offset in self._torn)
 
 
 def _line_at(block: bytes, place: int) -> bytes:

@@ -91,7 +91,7 @@ class Taker:
 def _apply(life: Life, entry: Entry, needle: Needle) -> bool:
     """Do what a needle stands for; tell whether no other line with it is of interest."""
     message = entry.message
-    mark = Mark(entry.offset, needle.phase, entry.pid, entry.at)
+    mark = Mark(entry.offset, needle.phase, entry.pid)
     match needle.role:
         case "loading" | "serving" if needle.text in message:
             life.marks.append(mark)

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from treeline.stats.compare import Comparison, compare
 
+# With fewer rounds in common a comparison in pairs would have less to go by than one of all lives.
+_FEWEST_PAIRS = 2
+
 
 @dataclass(frozen=True)
 class Ranking:
@@ -39,13 +42,20 @@ class Ranking:
         return f"{self.best}: {basis}, not separated from {near}{more}"
 
 
-def rank(lives: Mapping[Hashable, Sequence[float]], *, paired: bool = False) -> Ranking:
+Rounds = Mapping[Hashable, float]
+"""Lives that were run in turns with those of other configurations, by the round that they belong to."""
+
+
+def rank(
+    lives: Mapping[Hashable, Sequence[float]], *, rounds: Mapping[Hashable, Rounds] | None = None
+) -> Ranking:
     """Order configurations by their mean over service lives, the highest first.
 
     Args:
         lives: positive values of each configuration, one for each service life; a configuration that failed
             has none and must be left out by the caller (it is kept in its table).
-        paired: whether equal positions in the lists were neighbours in time (ABBA order).
+        rounds: of each configuration those of its lives that were neighbours in time of others' (ABBA order).
+            Two that share two rounds or more are compared in pairs, by these lives.
 
     Raises:
         ValueError: no configuration, or a value that is not positive.
@@ -58,14 +68,32 @@ def rank(lives: Mapping[Hashable, Sequence[float]], *, paired: bool = False) -> 
     order = tuple(sorted(means, key=lambda name: -means[name]))
     best = order[0]
     others = order[1:]
+    sides = {name: _sides(name, best, lives, rounds or {}) for name in others}
+    # A side of one life never names a winner, so it is no chance to name a wrong one.
+    telling = sum(min(len(side.other), len(side.best)) > 1 for side in sides.values())
     against = {
-        name: compare(
-            lives[name],
-            lives[best],
-            paired=paired and len(lives[name]) == len(lives[best]),
-            comparisons=max(1, len(others)),
-        )
-        for name in others
+        name: compare(side.other, side.best, paired=side.paired, comparisons=max(1, telling))
+        for name, side in sides.items()
     }
     near = tuple(name for name in others if against[name].winner is None)
     return Ranking(order, best, against, near, single=len(lives[best]) == 1)
+
+
+@dataclass(frozen=True)
+class _Sides:
+    other: Sequence[float]
+    best: Sequence[float]
+    paired: bool
+
+
+def _sides(
+    name: Hashable,
+    best: Hashable,
+    lives: Mapping[Hashable, Sequence[float]],
+    rounds: Mapping[Hashable, Rounds],
+) -> _Sides:
+    ours, theirs = rounds.get(name, {}), rounds.get(best, {})
+    common = [place for place in ours if place in theirs]
+    if len(common) < _FEWEST_PAIRS:
+        return _Sides(lives[name], lives[best], paired=False)
+    return _Sides([ours[place] for place in common], [theirs[place] for place in common], paired=True)

@@ -8,12 +8,12 @@ the baseline only: tree dialects refuse them.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from dataclasses import asdict, dataclass
 from typing import Any, Mapping, Optional, Sequence
 
-from . import http, load_prompts
+from . import load_prompts
+from .load_client import Client
 
 SEED = "treeline-agreement-1"
 COUNT = 16
@@ -55,31 +55,18 @@ def questions(texts: Sequence[str], count: int = COUNT) -> list[Question]:
     return [Question("agreement-%02d" % (at + 1), prompts.build("agreement", at)) for at in range(count)]
 
 
-async def ask(
-    base_url: str,
-    question: Question,
-    *,
-    with_margins: bool,
-    timeout_s: float,
-    api_key: Optional[str] = None,
-    tokens: int = TOKENS,
-) -> Sample:
+async def ask(client: Client, question: Question, *, with_margins: bool) -> Sample:
     """Ask one of them natively; whatever goes wrong is a sample with an error."""
     payload: dict[str, Any] = {
         "text": question.prompt,
-        "sampling_params": {"temperature": 0, "max_new_tokens": tokens, "ignore_eos": True},
+        "sampling_params": {"temperature": 0, "max_new_tokens": TOKENS, "ignore_eos": True},
         "stream": False,
     }
     if with_margins:
         payload.update(return_logprob=True, top_logprobs_num=2)
-
-    def post() -> Any:
-        return http.post_json(base_url.rstrip("/") + "/generate", payload, timeout_s, api_key)
-
-    try:
-        answer = await asyncio.get_running_loop().run_in_executor(None, post)
-    except http.HttpError as error:
-        return Sample(question.id, question.sha256, error=str(error))
+    answer, error = await client.native(payload)
+    if error is not None:
+        return Sample(question.id, question.sha256, error="%s: %s" % (error.kind, error.message))
     if not isinstance(answer, dict) or answer.get("error"):
         return Sample(question.id, question.sha256, error="the answer is no completion")
     return read(question, answer)

@@ -67,7 +67,6 @@ def _begin(
             for entry in [*found["dependents"], *found["triggers"]]
             if entry["running"] and _state(entry["unit"])["running"]
         ],
-        "gpus": list(emptied.facts.gpus),
         **emptied.as_dict(),
     }
 

@@ -10,7 +10,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Iterator, Mapping, Optional
+from typing import Any, Iterator, Mapping, Optional, Union
 
 
 class StateFileError(Exception):
@@ -91,16 +91,25 @@ def make_folder(path: Path, mode: int = 0o755) -> None:
     path.chmod(mode)
 
 
-def write_atomic(path: Path, data: str, mode: int = 0o600) -> None:
-    """Replace `path` by `data` in one step, on the disk when this returns. Raises StateFileError."""
+def write_atomic(
+    path: Path, data: Union[str, bytes], mode: int = 0o600, owner: Optional[tuple[int, int]] = None
+) -> None:
+    """Replace `path` by `data` (text as UTF-8) in one step, on the disk when this returns.
+
+    `owner` is (uid, gid), by default this process's. Raises StateFileError; UnicodeEncodeError for text that
+    has no UTF-8.
+    """
+    content = data.encode("utf-8") if isinstance(data, str) else data
     temporary = path.with_name(".%s.%d" % (path.name, os.getpid()))
     try:
         make_folder(path.parent)
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode)
         try:
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            with os.fdopen(handle, "wb") as stream:
+                if owner is not None:
+                    os.fchown(stream.fileno(), *owner)
                 os.fchmod(stream.fileno(), mode)
-                stream.write(data)
+                stream.write(content)
                 stream.flush()
                 os.fsync(stream.fileno())
             temporary.replace(path)

@@ -14,7 +14,8 @@ Russian (tests/bench/bench_gates.py --calibrate prints them):
 - crossed_brackets: of at least 16 closing brackets, more than 40 % meet an open one of another kind.
 - incompressible: zlib leaves more than 78 % of at least 1000 bytes.
 - length: fewer than 0.5 or more than 20 characters a token, where the tokens are known. With the end of the
-  text ignored, the number of tokens is the same for every output; what they spell is not.
+  text ignored, the number of tokens is the same for every output; what they spell is not. Outputs without any
+  text count here.
 
 Repetition stands beside them, as a count: an output loops when at least 85 % of the tokens in its second half
 (and at least 12) are those of 1 to 16 places before. Sound models loop at times, tables and lists nearly do

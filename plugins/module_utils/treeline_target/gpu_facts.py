@@ -6,8 +6,8 @@ driver does not tell is None, never a guess.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any, Iterator, Mapping, Optional, Sequence, Union
+from dataclasses import dataclass
+from typing import Iterator, Mapping, Optional, Sequence, Union
 
 from . import clock, gpu_tool
 
@@ -65,7 +65,6 @@ class Facts:
     gpus: tuple[dict[str, Value], ...] = ()
     apps: tuple[App, ...] = ()
     hidden: int = 0
-    unknown_fields: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -83,10 +82,6 @@ class Facts:
         kinds = dict.fromkeys(self.names)
         return " + ".join("%dx %s" % (self.names.count(name), name) for name in kinds) or "cpu"
 
-    def as_dict(self) -> dict[str, Any]:
-        """For results and files: plain values."""
-        return asdict(self)
-
 
 def look(command: str = gpu_tool.DEFAULT, timeout_s: float = gpu_tool.TIMEOUT_S) -> Facts:
     """Ask for the GPUs and their processes; never raises, what went wrong is in `problem`."""
@@ -101,8 +96,7 @@ def look(command: str = gpu_tool.DEFAULT, timeout_s: float = gpu_tool.TIMEOUT_S)
         return Facts(path, at, str(error), error.hung)
     rows = parse_gpus(gpus)
     processes, hidden = parse_apps(apps)
-    unknown = (*gpus.unknown, *apps.unknown)
-    return Facts(path, at, gpus.problem or apps.problem, False, rows, processes, hidden, unknown)
+    return Facts(path, at, gpus.problem or apps.problem, False, rows, processes, hidden)
 
 
 def parse_gpus(table: gpu_tool.Table) -> tuple[dict[str, Value], ...]:

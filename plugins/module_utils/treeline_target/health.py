@@ -9,7 +9,6 @@ from typing import Any, Mapping, Optional
 
 from . import found_units, journal, proof, served, snapshot, systemd, traffic
 
-PROBE_TIMEOUT_S = 10.0
 JOURNAL_TIMEOUT_S = 30.0
 _PROPERTIES = ("NRestarts", "Result", "NeedDaemonReload", "MainPID")
 

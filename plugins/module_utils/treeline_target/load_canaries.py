@@ -23,8 +23,6 @@ from .load_spec import Canary
 
 SINGLE = 8
 PLACES = 8
-# Asked from threads, which the end of a load has to wait for.
-SAMPLE_S = 60.0
 # An answer is kept whole, for it may be code that is run; what was thought before it is only shown.
 _KEPT = 4000
 _SHOWN = 200
@@ -61,7 +59,7 @@ def _cut(text: Any) -> Optional[str]:
 async def ask(
     client: Client, canary: Canary, phase: str, model: str, is_loaded: Optional[Callable[[], bool]] = None
 ) -> Answer:
-    """Ask one canary; an error or an answer without content is a wrong answer that says so."""
+    """Ask one canary; an error, or a thought without an answer, is a wrong answer that says so."""
     began = time.monotonic()
     loaded = is_loaded() if is_loaded is not None else None
     choice, error = await client.chat(canary.messages, canary.max_tokens, model)
@@ -77,13 +75,16 @@ async def ask(
     message = message if isinstance(message, dict) else {}
     content = message.get("content")
     content = content if isinstance(content, str) else None
+    thought = message.get("reasoning_content")
+    if content is None and not thought:
+        content = ""  # SGLang's null: an answer without any text is a wrong one
     return Answer(
         id=canary.id,
         phase=phase,
         ok=canary.is_right(content),
         expect=canary.expect.pattern,
         got=content[:_KEPT] if content is not None else None,
-        reasoning=_cut(message.get("reasoning_content")),
+        reasoning=_cut(thought),
         error=None if content is not None else "the answer has no content",
         finish=_cut(choice.get("finish_reason")),
         under_load=loaded,
@@ -145,13 +146,7 @@ async def ask_busy(
             for canary in queue:
                 answers.append(await ask(client, canary, "busiest", model, is_loaded))
             for question in compared:
-                sample = await agreement.ask(
-                    spec.base_url,
-                    question,
-                    with_margins=with_margins,
-                    timeout_s=min(spec.limits.request_s, SAMPLE_S),
-                    api_key=spec.api_key,
-                )
+                sample = await agreement.ask(client, question, with_margins=with_margins)
                 if samples is not None:
                     samples.append(sample)
 

@@ -11,6 +11,7 @@ import time
 from typing import Any, Mapping, Optional, Sequence
 
 from .load_stream import (
+    DONE,
     Exchange,
     Frames,
     StreamError,
@@ -23,7 +24,7 @@ from .load_stream import (
     take_speculation,
 )
 
-_DONE = b"[DONE]"
+_EXTRAS = ("usage", "sglext")
 _TEXTS = ("reasoning_content", "content")
 
 
@@ -54,6 +55,7 @@ class ChatReader(Frames):
     def __init__(self, exchange: Exchange) -> None:
         super().__init__(exchange)
         self._counted = True
+        self._newest_extras: dict[str, Any] = {}
 
     def _take(self, frames: bytes, now: float) -> None:
         exchange = self._exchange
@@ -62,7 +64,7 @@ class ChatReader(Frames):
         try:
             for frame in frames.split(b"\n\n"):
                 data = frame_data(frame)
-                if data == _DONE:
+                if data == DONE:
                     self.done = True
                 elif data:
                     held = len(self._pieces)
@@ -88,14 +90,17 @@ class ChatReader(Frames):
                         self._keep(piece)
             if choice.get("finish_reason"):
                 take_finish(self._exchange, choice["finish_reason"])
-        take_extras(self._exchange, answer)
         usage = answer.get("usage")
+        for name in _EXTRAS:  # read at the end: each chunk's replace those of the one before
+            if answer.get(name) is not None:
+                self._newest_extras[name] = answer[name]
         return count(usage, "completion_tokens") if isinstance(usage, dict) else None
 
     def finish(self) -> None:
         """The stream has ended. Raises StreamError when the answer is not whole."""
         exchange = self._exchange
         exchange.text = "".join(self._pieces)
+        take_extras(exchange, self._newest_extras)
         if exchange.tokens is None and self._pieces:
             exchange.tokens = len(self._pieces)
         require_whole(exchange, self.done)

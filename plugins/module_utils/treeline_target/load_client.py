@@ -230,19 +230,29 @@ class Client:
             "stream": False,
             "chat_template_kwargs": {"thinking": False, "enable_thinking": False},
         }
-        asked = object()
-        self._asked[asked] = time.monotonic()
-        try:
-            answer, error = await self._page("POST", "/v1/chat/completions", payload, self._limits.request_s)
-        finally:
-            del self._asked[asked]
+        answer, error = await self._answer("/v1/chat/completions", payload)
         if error is not None:
             return None, error
-        self._last_token_at = time.monotonic()
         choices = answer.get("choices") if isinstance(answer, dict) else None
         if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
             return None, RequestError("bad_json", "the answer has no choices")
         return choices[0], None
+
+    async def native(self, payload: Mapping[str, Any]) -> tuple[Any, Optional[RequestError]]:
+        """What SGLang's /generate answers to a request that is not streamed: JSON, or an error."""
+        return await self._answer("/generate", payload)
+
+    async def _answer(self, page: str, payload: Mapping[str, Any]) -> tuple[Any, Optional[RequestError]]:
+        """A whole answer with tokens, which the engine owes until it is there."""
+        asked = object()
+        self._asked[asked] = time.monotonic()
+        try:
+            answer, error = await self._page("POST", page, payload, self._limits.request_s)
+        finally:
+            del self._asked[asked]
+        if error is None:
+            self._last_token_at = time.monotonic()
+        return answer, error
 
     async def server_info(self, timeout_s: float = 10.0) -> dict[str, Any]:
         """The engine's account of itself; empty when it gives none."""

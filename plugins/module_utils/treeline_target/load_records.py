@@ -43,9 +43,14 @@ class Record:
     characters: int = 0
     sample: str = ""
 
+    @property
+    def judged(self) -> bool:
+        """Whether the text has been judged, and forgotten."""
+        return self.text_sha256 is not None
+
     def judge(self) -> None:
         """Run the garble detector on the output and hash it, once; then the text is forgotten."""
-        if self.text_sha256 is not None:
+        if self.judged:
             return
         text = self.exchange.text
         if self.exchange.error is None:

@@ -56,7 +56,6 @@ class _Gathered:
     samples: list[dict[str, Any]] = field(default_factory=list)
     warmup: Optional[Run] = None
     soak: Optional[load_soak.SoakRun] = None
-    soak_began: bool = False
     last: Optional[Record] = None
     tokens: int = 0
     verify_calls: int = 0
@@ -232,10 +231,14 @@ class _Load:
             await _off_the_loop(lambda: self._judge_and_write(run))
 
     def _judge_and_write(self, run: Run) -> None:
-        """The outputs of a run are judged together before each is, for then its text is forgotten."""
+        """The outputs of a run are judged together before each is, for then its text is forgotten.
+
+        Empty ones belong to them: an engine that counts tokens and gives no text is broken.
+        """
         ended_well = [one for one in run.records if one.exchange.ok]
-        texts = [one.exchange.text for one in ended_well if one.exchange.text]
-        tokens = sum(one.exchange.tokens or 0 for one in ended_well if one.exchange.text)
+        unjudged = [one.exchange for one in ended_well if not one.judged]
+        texts = [one.text for one in unjudged]
+        tokens = sum(one.tokens or 0 for one in unjudged)
         for record in run.records:
             record.judge()
         reports = [one.garbled for one in ended_well if one.garbled is not None]

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Mapping, Optional
 
 _TOKENS = re.compile(rb'"completion_tokens"\s*:\s*(\d+)')
-_DONE = b"[DONE]"
+DONE = b"[DONE]"
 _END = b"\n\n"
 # A frame is put together from what arrives: its length bounds what that costs, and what it takes in memory.
 MAX_FRAME = 8 * 1024 * 1024
@@ -96,11 +96,6 @@ class Exchange:
             del self.tick_times[:pairs:2]
             del self.tick_tokens[:pairs:2]
 
-    def forget_details(self) -> None:
-        """Give back the memory of text and arrivals, once they have been judged, counted and written."""
-        self.text = ""
-        self.tick_times, self.tick_tokens = array("d"), array("q")
-
 
 class StreamError(Exception):
     """Ends the reading of a stream with an error record."""
@@ -174,7 +169,7 @@ class Reader(Frames):
         try:
             for frame in frames.split(_END) if _END in frames else (frames,):
                 data = frame_data(frame)
-                if data == _DONE:
+                if data == DONE:
                     self.done = True
                 elif data:
                     if data[:1] != b"{" or data[-1:] != b"}":
@@ -190,7 +185,7 @@ class Reader(Frames):
         try:
             for frame in frames.split(_END):
                 data = frame_data(frame)
-                if data == _DONE:
+                if data == DONE:
                     self.done = True
                 elif data:
                     if b'"error"' in data:
@@ -290,7 +285,7 @@ def frame_data(frame: bytes) -> bytes:
 def decoded(data: bytes) -> dict[str, Any]:
     """A JSON object. Raises StreamError for anything else."""
     try:
-        value = json.loads(data)
+        value = json.loads(data.decode("utf-8", "surrogatepass"))  # as json does, without guessing first
     except (ValueError, RecursionError):
         raise StreamError("bad_json", "a part of the answer is not JSON") from None
     if not isinstance(value, dict):

@@ -61,17 +61,6 @@ def share(part: int, whole: int) -> Optional[float]:
     return part / whole if whole else None
 
 
-def length_from_drafts(verify_calls: Optional[int], correct_drafts: Optional[int]) -> Optional[float]:
-    """1 + accepted drafts / verify calls: each call gives the drafts it accepted and one token of its own.
-
-    It is the acceptance length by other counters. It may lie above it a little: the last call of a request
-    may accept more than the bound on its tokens takes. None without calls.
-    """
-    if not verify_calls or correct_drafts is None:
-        return None
-    return 1 + correct_drafts / verify_calls
-
-
 def effective_concurrency(durations_s: Iterable[float], wall_s: float) -> Optional[float]:
     """Requests in flight on average, by Little's law: sum of durations / wall time. None without time."""
     return sum(durations_s) / wall_s if wall_s > 0 else None

@@ -1,7 +1,8 @@
 """What a service was before a rollout changed it, kept on the host, and the way back to it.
 
-Kept once for each rollout, before its first change here, and never retaken: a rollout that is run again after
-it was killed half-way still knows what was there before it began. The copies may hold secrets (0600, root).
+Kept once for each rollout, before its first change here: a rollout that is run again after it was killed
+half-way still knows what was there before it began. Only a proven way back ends that; what somebody deploys
+after it is kept anew when the rollout comes again. The copies may hold secrets (0600, root).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any, Mapping, Optional, Sequence
 
 from . import bringup, clock, prove, snapshot, systemd, units
-from .files import PATHS, Paths, StateFileError, make_folder, read_json, write_json
+from .files import PATHS, Paths, StateFileError, make_folder, read_json, write_atomic, write_json
 
 SCHEMA_VERSION = 1
 # Rollouts whose copies stay on a host.
@@ -47,7 +48,7 @@ def keep(
     api_key_file: Optional[str] = None,
     paths: Paths = PATHS,
 ) -> tuple[dict[str, Any], bool]:
-    """Keep the service as it is now, unless that was done for this rollout: (kept, whether now).
+    """Keep the service as it is now, unless this rollout has changed it since: (kept, whether now).
 
     Args:
         files: absolute paths of everything that the unit reads and a rollout may write; absences count.
@@ -58,7 +59,8 @@ def keep(
     if kept is not None:
         if kept["unit"] != unit:
             raise PreviousError("rollout %s kept %s here, not %s" % (rollout_id, kept["unit"], unit))
-        return kept, False
+        if "restored_at" not in kept:
+            return kept, False
     entry = snapshot.look(unit, url, api_key_file)
     drop_ins = [str(path) for path in _drop_ins(unit)]
     kept = {
@@ -85,10 +87,12 @@ def restore(
 ) -> dict[str, Any]:
     """Put files, drop-ins, enablement and state back and prove it.
 
-    Returns {changed, restored, reason, files, proof}. A service that ran and answered must run with the same
-    command line and answer with the same arguments within `timeout_s` seconds; one that did not is stopped.
+    Returns {changed, restored, running, reason, files, proof}; `running` is whether it ran before the
+    rollout. A service that ran and answered must run with the same command line and answer with the same
+    arguments within `timeout_s` seconds; one that did not is stopped.
 
-    Raises PreviousError when nothing was kept, StateFileError, CommandError or OSError.
+    Raises PreviousError when nothing was kept or the service does not stop, StateFileError, CommandError or
+    OSError.
     """
     kept = read(rollout_id, paths)
     if kept is None:
@@ -102,6 +106,7 @@ def restore(
         return {
             "changed": bool(differing),
             "restored": not differing,
+            "running": bool(entry["running"]),
             "files": differing,
             "reason": "check mode",
         }
@@ -115,6 +120,8 @@ def restore(
     if entry["running"]:
         bringup.bring_up([item], api_key_file, timeout_s, bounds)
     stands = item.stands or not entry["running"]
+    if stands:
+        write_json(_path(rollout_id, paths), {**kept, "restored_at": clock.utc_now()})
     reason = (
         "%s is as it was before rollout %s" % (unit, rollout_id)
         if stands
@@ -123,6 +130,7 @@ def restore(
     return {
         "changed": bool(differing) or enablement or moved,
         "restored": stands,
+        "running": bool(entry["running"]),
         "reason": reason,
         "files": differing,
         "proof": dict(item.proof),
@@ -159,13 +167,7 @@ def _put_back(path: Path, copy: Optional[Mapping[str, Any]]) -> None:
     if copy is None:
         path.unlink(missing_ok=True)
         return
-    make_folder(path.parent)
-    temporary = path.with_name(".%s.treeline" % path.name)
-    temporary.touch(mode=0o600)
-    temporary.write_bytes(base64.b64decode(copy["data"]))
-    shutil.chown(temporary, copy["uid"], copy["gid"])
-    temporary.chmod(copy["mode"])
-    temporary.replace(path)
+    write_atomic(path, base64.b64decode(copy["data"]), copy["mode"], (copy["uid"], copy["gid"]))
 
 
 def _enable_as_before(unit: str, enabled: str) -> bool:
@@ -180,7 +182,10 @@ def _enable_as_before(unit: str, enabled: str) -> bool:
 def _run_as_before(
     unit: str, entry: Mapping[str, Any], differing: bool, key_file: Optional[str], bounds: bringup.Bounds
 ) -> bool:
-    """Stop what must not run (any more); what must run is started by the caller. True: something moved."""
+    """Stop what must not run (any more); what must run is started by the caller. True: something moved.
+
+    Raises PreviousError when the unit does not stop.
+    """
     running = systemd.is_running_state(units.active_state(unit))
     if not running:
         return bool(entry["running"])
@@ -188,8 +193,8 @@ def _run_as_before(
         look, _ = prove.look_at_found(entry, key_file)
         if look.verdict != prove.DIFFERS:
             return False
-    if not units.stop(unit, bounds.stop):
-        units.kill(unit, bounds.kill)
+    if not units.stop(unit, bounds.stop) and not units.kill(unit, bounds.kill):
+        raise PreviousError("%s does not stop, even when killed" % unit)
     return True
 
 

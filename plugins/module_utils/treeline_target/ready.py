@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Callable, Mapping, Optional
 
 from . import clock, http, journal, proof, systemd, unitwatch
+from .served import INFO_PAGES
 
 POLL_S = 0.25
 HEALTH_TIMEOUT_S = 30.0
@@ -138,7 +139,7 @@ def server_info(base_url: str, api_key: Optional[str]) -> dict[str, Any]:
 
     Raises http.HttpError when it does not answer.
     """
-    for page in ("/server_info", "/get_server_info"):
+    for page in INFO_PAGES:
         answer = http.request(base_url + page, INFO_TIMEOUT_S, api_key=api_key)
         if answer.status == 404:
             continue

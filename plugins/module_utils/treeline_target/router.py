@@ -19,6 +19,8 @@ POLL_S = 0.25
 # A request that the router had assigned before the worker left the list may still be on its way to it.
 SETTLE_S = 1.0
 _TIMEOUT_S = 10.0
+# Within it an entry is gone whose deletion was accepted.
+_LEAVE_S = 5.0
 _LOAD = "/get_load"
 _METRICS = "/metrics"
 
@@ -67,29 +69,47 @@ class Router:
         Args:
             allow_last: also where no other healthy worker is left, so that clients meet a router without one.
 
-        Raises RouterError when its requests do not end in time, or when it is the last worker. It is on the
-        list then if it was before.
+        Raises RouterError when its requests do not end in time, when it is the last worker, or when the
+        router does not do or tell what it is asked. The worker is put back on the list then if it was on it.
         """
         deadline = time.monotonic() + timeout_s
         listed = self.find()
         if not listed:
             return False, self._wait_until_idle(deadline, timeout_s)
         self._refuse_last(allow_last)
-        for worker in listed:
-            self._send("DELETE", "/workers/%s" % quote(worker.worker_id, safe=""), None)
-        while self.find():
-            if time.monotonic() >= deadline:
-                raise RouterError(
-                    "%s is still on the router's list after %g s" % (self.worker_url, timeout_s)
-                )
-            time.sleep(POLL_S)
         try:
+            for worker in listed:
+                self._send("DELETE", "/workers/%s" % quote(worker.worker_id, safe=""), None)
+            while self.find():
+                if time.monotonic() >= deadline:
+                    raise RouterError(
+                        "%s is still on the router's list after %g s" % (self.worker_url, timeout_s)
+                    )
+                time.sleep(POLL_S)
             # Another host may have left at the same moment, each seeing the other on the list.
             self._refuse_last(allow_last)
             return True, self._wait_until_idle(deadline, timeout_s)
-        except RouterError:
-            self.register(_TIMEOUT_S)
+        except RouterError as error:
+            try:
+                self._put_back({worker.worker_id for worker in listed})
+            except RouterError as again:
+                raise RouterError("%s. It is not back on the list: %s" % (error, again)) from error
             raise
+
+    def _put_back(self, leaving: set[str]) -> None:
+        """List the worker again after a drain that failed. Raises RouterError.
+
+        Entries with the ids `leaving` may be gone a moment later: the router answers before it deletes.
+        """
+        deadline = time.monotonic() + _LEAVE_S
+        while time.monotonic() < deadline:
+            try:
+                if not any(worker.worker_id in leaving for worker in self.find()):
+                    break
+            except RouterError:  # asked again: what failed may have been this very question
+                pass
+            time.sleep(POLL_S)
+        self.register(_TIMEOUT_S)
 
     def register(self, timeout_s: float) -> bool:
         """Put the worker on the list and wait until it is healthy there; whether anything was done.

@@ -29,7 +29,7 @@ PLAYBOOK = """
         plan_hash: abcdef01
         dialect: field
         variables: {budget: "16,32"}
-        options: {ready_timeout: 30, max_trials_per_run: 200}
+        options: {ready_timeout: 30, max_trials_per_run: 200, max_hours: 1}
         hosts: {lab1: {engine: reference, engine_build: "1", hardware_class_hint: cpu}}
       register: opened
 
@@ -50,6 +50,7 @@ PLAYBOOK = """
       treeline_sweep:
         state: closed
         sweep_dir: "{{ opened.sweep_dir }}"
+        forecast_trial_s: "{{ trial_s | default(omit) }}"
         hosts: {lab1: {restored: "{{ restored | default(true) | bool }}", reason: it is gone}}
 """
 TRIAL = """
@@ -147,6 +148,27 @@ def test_a_sweep_runs_to_its_end(playbook: Path) -> None:
     assert rc != 0
     assert "Begins sweep" in said
     assert "lab1 is NOT restored: it is gone" in said
+
+
+def test_a_sweep_that_its_hours_end_before_another_trial_ends_cleanly(playbook: Path) -> None:
+    rc, said = run(playbook, "rounds=1", "trial_s=3600")
+    assert rc == 0, said
+    assert "1 items are left: 0.0 hours are spent, and one more trial would go beyond max_hours=1" in said
+    # A trial that had found time was not run: then the host is to blame, and the same command goes on.
+    rc, said = run(playbook, "rounds=0", "trial_s=60")
+    assert rc != 0
+    assert "Resumes sweep" in said
+    assert "1 items of the plan were not run" in said
+
+
+def test_a_complete_sweep_that_owes_a_restore_is_resumed(playbook: Path) -> None:
+    rc, said = run(playbook, "restored=false")
+    assert rc != 0
+    rc, said = run(playbook)
+    assert rc == 0, said
+    assert "Resumes sweep" in said
+    assert "its plan is complete, but it still owed what ran before to lab1" in said
+    assert len(the_store(playbook).read_trials().started) == 2
 
 
 def test_a_second_run_is_refused_and_a_killed_one_is_resumed(playbook: Path) -> None:

@@ -11,8 +11,11 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from treeline import baselines
+from treeline.baselines import Baseline
 from treeline.claiming import Asker, claim
 from treeline.controller import this_controller
+from treeline.keys import RestartKey
 from treeline.recording import Ended, record
 from treeline.records import Provenance, Run, Sweep, utc_now
 from treeline.steps import Steps
@@ -83,6 +86,32 @@ def test_a_good_trial_leaves_everything_behind(store: SweepStore) -> None:
     assert table.num_rows == 3
     assert not packed.exists()
     assert not incoming(store).parent.exists()
+
+
+def test_speed_is_held_against_the_baseline_of_the_same_context(store: SweepStore) -> None:
+    """A sweep with one context only is named by it all the same."""
+    here = Provenance(hardware_class="cpu", engine="treeline-reference-engine", engine_build="1.0", model="m")
+    with store.lock():
+        sweep = store.read_sweep()
+        sweep.provenance = {"lab1": here}
+        store.write_sweep(sweep)
+    baseline = Baseline(
+        hardware_class="cpu",
+        engine_build="1.0",
+        model="m",
+        trial_id="base-0001",
+        sweep_id="base",
+        host="lab1",
+        at="2026-01-01T00:00:00.000Z",
+        key=RestartKey(budget=0, topk=1, maxreq=64, block_size=8, graphs=True),
+        throughput={"8": 100.0, "8@4096": 400.0},
+    )
+    assert baselines.store(store.folder.parent, baseline)
+    steps = good_steps(trial_id(store))
+    steps["load"]["points"] = [point(8, context=4096), point(1)]
+    line = record(store, ended(store, steps, baseline="auto")).line
+    assert line.throughput == {"8@4096": 800.0, "1": 100.0}
+    assert line.speedup == {"8@4096": 2.0}
 
 
 def test_the_folder_of_fetched_archives_stays_while_it_is_needed(store: SweepStore) -> None:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from treeline import baselines
 from treeline.baselines import Baseline, BaselineError
+from treeline.gates import LIMITS
 from treeline.jsonl import StoreError
 from treeline.keys import RestartKey
 from treeline.records import Finished, Provenance, Times
@@ -97,6 +98,18 @@ def test_a_good_baseline_trial_becomes_one() -> None:
     assert set(found.canaries) == {"a", "b"}
 
 
+def test_a_point_with_few_long_outputs_does_not_say_how_often_it_loops() -> None:
+    """One that loops of one would allow every later trial to loop always."""
+    few, enough = ({"garble": {"looping": {"count": 1, "of": of}}} for of in (1, LIMITS.outputs))
+
+    def share(*points: dict[str, Any]) -> float | None:
+        load = {"outcome": "done", "points": [{"concurrency": 1, **point} for point in points]}
+        return baselines.of_trial(line(), Steps.of({"load": load}), HERE).looping_share
+
+    assert share(few) is None
+    assert share(few, enough) == 1 / LIMITS.outputs
+
+
 def test_answers_are_looked_up_by_phase_and_expectation() -> None:
     found = made()
     asked = {"id": "a", "expect": "x"}
@@ -138,12 +151,9 @@ def test_nothing_else_becomes_one(changes: dict[str, Any], provenance: Provenanc
 
 def test_it_is_written_once_and_found_again(tmp_path: Path) -> None:
     assert baselines.find(tmp_path, HERE) is None
-    assert baselines.is_needed(tmp_path, HERE, "auto")
-    assert not baselines.is_needed(tmp_path, HERE, "skip")
     first = made()
     assert baselines.store(tmp_path, first)
     assert baselines.find(tmp_path, HERE) == first
-    assert not baselines.is_needed(tmp_path, HERE, "auto")
     assert not baselines.store(tmp_path, made(trial_id="s-0002"))
     assert baselines.find(tmp_path, HERE) == first
     path = baselines.path_of(tmp_path, HERE)

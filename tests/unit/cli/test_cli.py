@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 from sweeps import ALIVE, DEAD, SWEEP_ID, SweepFolder, item
 from treeline.cli import main
+from treeline.keys import Column, Frontier, Plan, Slice
 from treeline.records import Run
 
 CORPUS = Path(__file__).resolve().parents[2] / "data" / "corpus"
@@ -138,6 +139,27 @@ def test_status_tells_what_is_done_what_runs_and_what_is_left(results: Path) -> 
     code, output = treeline("status", "2025", "--results", str(results))
     assert "last run: complete at y: all done" in output
     assert "interrupted; it is run again by the next run" in output
+
+
+def test_a_search_tells_what_is_known_and_what_is_open(tmp_path: Path) -> None:
+    columns = tuple(Column(budget=budget, maxreqs=(16, 32)) for budget in (8, 16))
+    part = Slice(topk=8, block_size=8, graphs=True, columns=columns)
+    plan = Plan(kind="frontier", items=(), frontier=Frontier(slices=(part,)))
+    folder = SweepFolder(tmp_path / SWEEP_ID, plan=plan)
+    folder.run(item(8, 32), class_="ok", phase="serving")
+    known = "known: 2 of 4 cells (1 measured, 1 implied); open: 2"
+    _, output = treeline("status", "--results", str(tmp_path))
+    assert f"sweep {SWEEP_ID}: frontier of 4 cells" in output
+    assert "trials: 1 finished (1 ok)\n" + known in output
+    _, output = treeline("report", "--results", str(tmp_path))
+    assert f"1 trial of the search: 1 ok; {known}" in output
+
+
+def test_a_complete_sweep_that_owes_a_restore_says_what_to_do(tmp_path: Path) -> None:
+    ended = Run(controller=DEAD, started_at="x", ended_at="y", outcome="complete", reason="NOT restored")
+    SweepFolder(tmp_path / SWEEP_ID, item(8), runs=[ended], outcome="complete")
+    _, output = treeline("status", "--results", str(tmp_path))
+    assert "complete, but not restored: run the same command again" in output
 
 
 def test_a_damaged_sweep_is_named(results: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from plays import ROOT, SWEEP, lines, play, stand_ins
+from treeline.live.steps import steps_left
 
 
 def of(events: list[dict[str, Any]], task: str, kind: str = "failed") -> list[dict[str, Any]]:
@@ -97,6 +98,7 @@ def test_a_sweep_gets_its_events_and_trials_their_class(tmp_path: Path) -> None:
         " basis: record of the trial): RuntimeError: x" in done.stdout
     )
     assert done.stdout.count("(task 'Ready'") == 1
+    assert steps_left(tmp_path / "sweep")["localhost"].task == "Ready again"
     assert "(task 'Ready again', ignored; basis: fields of the result): not ready" in done.stdout
 
 

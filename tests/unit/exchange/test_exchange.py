@@ -14,6 +14,7 @@ from treeline.cli import main
 from treeline.exchange import files
 from treeline.exchange.row import ExchangeError, ForeignRow
 from treeline.frames.results import read
+from treeline.jsonl import StoreError
 
 SGLANG = {
     "tag": "a",
@@ -180,6 +181,11 @@ def test_the_import_command_writes_marked_rows(tmp_path: Path) -> None:
 
 
 def test_foreign_rows_never_enter_a_sweep(tmp_path: Path) -> None:
-    folder = field_notes(tmp_path / "s").folder
-    write(folder / "foreign.jsonl", {"source": "sglang", "foreign": True})
-    assert len(read(folder).measurements) == 4
+    folder = field_notes(tmp_path / "s")
+    (row,) = files.read([write(tmp_path / "bench.jsonl", SGLANG)])
+    with folder.store.measurements_path.open("ab") as stream:
+        stream.write(msgspec.json.encode(row) + b"\n")
+    with pytest.raises(StoreError, match="is not understood"):
+        folder.store.read_measurements()
+    with pytest.raises(StoreError, match=r"1 of 5 lines .* are no measurements of a trial"):
+        read(folder.folder)

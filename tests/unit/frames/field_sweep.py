@@ -130,14 +130,15 @@ def lives(path: Path, rates: dict[int, list[float]], **changes: Any) -> SweepFol
     return folder
 
 
-def anchors(path: Path, rates: list[float]) -> SweepFolder:
-    """Write a sweep with an anchor that is measured again and again."""
+def anchors(path: Path, rates: list[float], degrees: list[float] | None = None) -> SweepFolder:
+    """Write a sweep with an anchor that is measured again and again; ``degrees``: how hot the GPUs got."""
     of = item(8)
     folder = SweepFolder(path, of)
     folder.run(of, times=TIMES, **GOOD)
     for number, rate in enumerate(rates, 1):
         claim = folder.start(of.again("anchor", number, "drift"))
-        measure(folder, claim, 8, output_tok_s=rate)
+        told = {"temperature_c_max": degrees[number - 1]} if degrees else None
+        measure(folder, claim, 8, output_tok_s=rate, telemetry=told)
         folder.finish(claim, times=TIMES, **GOOD)
     return folder
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from field_sweep import field_notes, frontier, renamed, torn
 from sweeps import ALIVE, SweepFolder, item
 from treeline.frames.measurements import measurements
-from treeline.frames.requests import request_files, request_summary
+from treeline.frames.requests import al_within_lives, request_files, request_summary
 from treeline.frames.results import read
 from treeline.jsonl import StoreError
 
@@ -94,6 +95,25 @@ def test_a_cell_that_worked_in_one_sweep_and_failed_in_another_is_mixed(tmp_path
     assert cells["trials"].tolist() == [2]
 
 
+def test_figures_of_a_cell_are_those_of_trials_that_say_something_about_it(tmp_path: Path) -> None:
+    folder = SweepFolder(tmp_path / "s", item(8))
+    folder.run(item(8), class_="ok", phase="serving", al=4.0, throughput={"1": 300.0})
+    contaminated = item(8, purpose="confirm")
+    folder.run(contaminated, "measurement_invalid", effect="back", al=9.0, throughput={"1": 900.0})
+    (cell,) = read(folder.folder).cells.to_dict("records")
+    assert (cell["status"], cell["AL"], cell["tok_s"], cell["trials"]) == ("ok", 4.0, 300.0, 1)
+
+
+def test_a_cell_has_the_words_of_its_last_trial_and_not_of_several(tmp_path: Path) -> None:
+    folder = SweepFolder(tmp_path / "s", item(8))
+    folder.run(item(8), "crash", class_="illegal_address", phase="graph_capture", effect="repeat")
+    folder.run(item(8, purpose="retry", ordinal=2), "timeout", effect="repeat")
+    (cell,) = read(folder.folder).cells.to_dict("records")
+    assert cell["status"] == "timeout"
+    assert pd.isna(cell["class"])
+    assert pd.isna(cell["phase"])
+
+
 def test_columns_can_be_chosen_and_unknown_ones_are_refused(tmp_path: Path) -> None:
     folder = field_notes(tmp_path / "s").folder
     frame = measurements([folder], columns=["al", "output_tok_s"])
@@ -137,7 +157,14 @@ def test_requests_are_aggregated_over_files_with_exact_quantiles(tmp_path: Path)
         assert found["al"].tolist() == [4.5, 4.5]
         assert found["ttft_p50_ms"].tolist() == pytest.approx([51.0, 1051.0])
         assert found["ttft_p99_ms"].tolist() == pytest.approx([100.0, 1100.0])
+    lives = al_within_lives(request_files([tmp_path / "s"]))
+    assert lives["trial_id"].tolist() == ["t1", "t2"]
+    assert lives["requests"].tolist() == [101, 101]
+    # Every request accepted alike, so there is no noise in either life.
+    for name in ("al", "al_low", "al_high"):
+        assert lives[name].tolist() == pytest.approx([4.5, 4.5])
     assert request_summary([]).empty
+    assert al_within_lives([]).empty
     (folder / "t3.parquet").write_bytes(b"no parquet")
     with pytest.raises(StoreError, match=r"t3\.parquet is no request table"):
         request_summary(request_files([tmp_path / "s"]))

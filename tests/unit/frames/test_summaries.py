@@ -7,9 +7,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from field_sweep import anchors, field_notes, frontier, lives
+from sweeps import SweepFolder, item
 from treeline.frames import summaries
 from treeline.frames.course import AuditCount, audits, course
 from treeline.frames.results import Results, read
+from treeline.keys import Column, Frontier, Known, Load, Plan, Slice
 from treeline.store import SweepStore
 
 
@@ -85,6 +87,27 @@ def test_the_course_of_a_search_counts_measured_and_implied_cells(tmp_path: Path
     assert last["measured"] + last["implied"] == last["cells"] == 20
     assert last["restarts"] < 20
     assert found["restarts"].tolist() == list(range(len(found)))
+
+
+def test_the_course_knows_what_the_crash_memory_knew(tmp_path: Path) -> None:
+    folder = frontier(tmp_path / "f")
+    sweep = folder.store.read_sweep()
+    sweep.known = {"8x B300": Known(bad={"b8-k8-m128-bs8-g1": "crash"})}
+    first = course([(sweep, folder.store.read_trials())]).iloc[0]
+    assert (first["restarts"], first["measured"], first["remembered"], first["implied"]) == (0, 0, 1, 0)
+
+
+def test_an_audit_counts_with_its_repeat(tmp_path: Path) -> None:
+    columns = tuple(Column(budget=budget, maxreqs=(16, 32)) for budget in (8, 16))
+    part = Slice(topk=8, block_size=8, graphs=True, columns=columns)
+    plan = Plan(kind="frontier", items=(), frontier=Frontier(slices=(part,), load=Load(concurrency=(1,))))
+    folder = SweepFolder(tmp_path / "s", plan=plan)
+    for budget in (8, 16):
+        folder.run(item(budget, 32), effect="good")
+    folder.run(item(8, 16, purpose="audit"), "crash", effect="repeat")
+    folder.run(item(8, 16, purpose="retry", ordinal=2), "crash", effect="repeat")
+    found = audits(logs(folder.folder))
+    assert found == AuditCount(0, ("budget 8 topk 8 maxreq 16 graphs on was implied good and is bad",))
 
 
 def test_clean_audits_bound_the_share_of_wrong_cells(tmp_path: Path) -> None:

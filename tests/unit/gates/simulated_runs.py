@@ -231,6 +231,7 @@ def _point(
         "context": None,
         "complete": True,
         "requests": requests,
+        "ok": requests,
         "failed": 0,
         "completion_tokens": requests * tokens,
         "verify_calls": calls,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -160,6 +161,42 @@ def test_the_acceptance_collapse_limit(tokens: int, calls: int, verdict: str) ->
     found = gates({"points": [point(completion_tokens=tokens, verify_calls=calls)]})
     assert found["acceptance"].verdict == verdict
     assert found["canaries_single"].verdict == "passed"
+
+
+@pytest.mark.parametrize("tokens", [2, 3, 8, 20, 21, 128])
+@pytest.mark.parametrize("told", [{"correct_drafts": 0}, {}])
+def test_a_setting_that_accepts_nothing_collapses_in_short_answers_too(
+    tokens: int, told: dict[str, int]
+) -> None:
+    """The token of the prefill counts in an acceptance length: 20 tokens in 19 calls are 1.0526."""
+    served = point(completion_tokens=40 * tokens, verify_calls=40 * (tokens - 1), ok=40, **told)
+    gate = gates({"points": [served]})["acceptance"]
+    # Two tokens are one of the prefill's and one of a call, whatever that accepts: only drafts tell.
+    if tokens == 2 and not told:
+        assert gate.verdict == "not available"
+        assert "answers of so few tokens" in gate.detail
+    else:
+        length = tokens / (tokens - 1)
+        assert (gate.verdict, gate.value) == ("failed", 1.0 if told or tokens <= 20 else round(length, 4))
+        assert ("prefill" in gate.detail) == (bool(told) or tokens <= 20)
+
+
+@pytest.mark.parametrize("tell", [True, False])
+def test_what_accepts_is_no_collapse_however_short_its_answers(tell: bool) -> None:
+    for tokens, accepted in itertools.product(range(2, 30), range(1, 8)):
+        calls = -(-(tokens - 1) // (accepted + 1))  # the last one is cut by the bound on tokens
+        told = {"correct_drafts": 40 * calls * accepted} if tell else {}
+        served = point(completion_tokens=40 * tokens, verify_calls=40 * calls, ok=40, **told)
+        gate = gates({"points": [served]})["acceptance"]
+        expected = ("not available", None) if tokens == 2 and not tell else ("passed", tokens / calls)
+        assert (gate.verdict, gate.value) == (expected[0], pytest.approx(expected[1], abs=1e-4))
+
+
+def test_answers_of_one_or_two_tokens_among_longer_ones_hide_nothing() -> None:
+    collapsed = [1, 2, 2, 2, 15, 20] * 20
+    calls = sum(tokens - 1 for tokens in collapsed)
+    served = point(completion_tokens=sum(collapsed), verify_calls=calls, ok=len(collapsed))
+    assert gates({"points": [served]})["acceptance"].value == 1.0
 
 
 def test_the_log_stands_in_where_requests_do_not_report_verify_calls() -> None:

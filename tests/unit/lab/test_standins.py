@@ -84,7 +84,9 @@ def tool(tmp_path: Path) -> str:
 
 def test_the_stand_in_tool_answers_all_that_is_asked(tool: str) -> None:
     facts = gpu_facts.look(tool)
-    assert (facts.problem, facts.unknown_fields) == (None, ())
+    assert facts.problem is None
+    asked = (("gpu", gpu_facts.GPU_FIELDS), ("compute-apps", gpu_facts.APP_FIELDS))
+    assert [gpu_tool.query(tool, of, fields).unknown for of, fields in asked] == [(), ()]
     assert facts.hardware_class == "2x Stand-in GPU of treeline-lab"
     assert facts.driver == "stand-in"
     assert [gpu["memory.used"] for gpu in facts.gpus] == [4, 704]

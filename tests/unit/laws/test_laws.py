@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
-from field_sweep import field_notes, lives
+from field_sweep import field_notes, lives, renamed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from treeline.frames.results import read
@@ -153,7 +154,29 @@ def test_what_a_larger_budget_bought_and_what_to_deploy(tmp_path: Path) -> None:
     assert "not separated from budget 32" in best["verdict"]
 
 
+def test_finalists_are_compared_in_pairs_because_the_host_drifts_under_them(tmp_path: Path) -> None:
+    # The host loses 5 % from round to round; within each, budget 16 gives about 1 % more than budget 8.
+    eight = [300.0, 285.0, 270.0, 256.0]
+    sixteen = [303.0, 288.2, 272.7, 258.6]
+    (found,) = findings(read(lives(tmp_path / "s", {8: eight, 16: sixteen}).folder))
+    (best,) = found.deploy.to_dict("records")
+    assert best["label"] == "budget 16 topk 8 maxreq 64 graphs on"
+    assert best["verdict"].endswith("best, separated from all others")
+
+
 def test_builds_are_never_put_together(tmp_path: Path) -> None:
-    field_notes(tmp_path / "a")
+    first = field_notes(tmp_path / "a")
     assert len(findings(read(tmp_path))) == 1
+    upgraded = field_notes(tmp_path / "b")
+    renamed(upgraded, "b")
+    sweep = upgraded.store.read_sweep()
+    sweep.provenance = {
+        host: msgspec.structs.replace(entry, engine_build="sglang 0.6.0")
+        for host, entry in first.store.read_sweep().provenance.items()
+    }
+    with upgraded.store.lock():
+        upgraded.store.write_sweep(sweep)
+    found = findings(read(tmp_path))
+    assert [one.title for one in found] == ["8x B300, sglang 0.5.23", "8x B300, sglang 0.6.0"]
+    assert [len(one.cells) for one in found] == [6, 6]
     assert findings(read(tmp_path / "nothing")) == []

@@ -17,11 +17,14 @@ from field_sweep import bad, field_notes, frontier
 from rich.console import Console
 from sweeps import ALIVE, SweepFolder, item
 from treeline.cli import main
+from treeline.keys import Known
 from treeline.live.playbook import Heard
-from treeline.live.state import Step, look
+from treeline.live.state import look
+from treeline.live.steps import STEPS, Step, Steps, leave_steps
 from treeline.live.view import lines
 from treeline.live.watch import host_options, run_sweep, watch
-from treeline.records import Run, utc_now
+from treeline.plan.story import LEGEND
+from treeline.records import Provenance, Run, utc_now
 
 
 def running(path: Path) -> SweepFolder:
@@ -64,9 +67,45 @@ def test_the_map_shows_measured_and_implied_cells(tmp_path: Path) -> None:
     rows = [line for line in text.splitlines() if line[:7].strip() in ("8", "16", "32", "64")]
     assert len(rows) == 4
     symbols = "".join(rows)
-    assert {"O", "X", "o", "x"} >= set(symbols) - set("0123456789 ") >= {"O", "X"}
-    assert "o" in symbols or "x" in symbols
+    assert {"G", "B", "g", "b"} >= set(symbols) - set("0123456789 ") >= {"G", "B"}
+    assert "g" in symbols or "b" in symbols
     assert "none left" in text
+    # The legend is whole, however narrow the terminal.
+    narrow = " ".join(line.strip() for line in plain(60, tmp_path / "f"))
+    assert LEGEND in narrow
+
+
+def test_what_is_known_is_not_left_and_a_refused_host_owes_nothing(tmp_path: Path) -> None:
+    folder = running(tmp_path / "s")
+    sweep = folder.store.read_sweep()
+    cell = next(key for key in sweep.plan.restart_keys() if key.budget == 64)
+    sweep.known = {"8x B300": Known(bad={cell.slug: "crash"})}
+    sweep.provenance["lab2"] = Provenance()
+    with folder.store.lock():
+        folder.store.write_sweep(sweep)
+    state = look(folder.folder)
+    # Four items: two done, one under way, one known to crash.
+    assert (state.done, state.left) == (2, 1)
+    assert state.cells[cell] == "known_bad"
+
+
+def test_whoever_watches_from_elsewhere_sees_the_step_of_the_trial(tmp_path: Path) -> None:
+    folder = running(tmp_path / "s").folder
+    steps = Steps()
+    steps.begin("lab1", "Too early")
+    steps.result({"sweep_dir": str(folder)})
+    assert "Too early" not in "\n".join(plain(120, folder))
+    steps.begin("lab1", "Wait until it serves")
+    assert "[lab1] b32 k8 m64 graphs on explore" in "\n".join(plain(120, folder))
+    assert "Wait until it serves (0s)" in "\n".join(plain(120, folder))
+    said = CliRunner().invoke(main, ["status", str(folder)]).output
+    assert "; now: Wait until it serves (0s)" in said
+    # A step that began before the trial was that of another one.
+    leave_steps(folder, {"lab1": Step("Evidence", "2025-01-01T00:00:00.000Z")})
+    assert "Evidence" not in "\n".join(plain(120, folder))
+    (folder / STEPS).write_text("{", encoding="utf-8")
+    assert plain(120, folder)
+    leave_steps(folder / "gone", {})  # nothing rests on it
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])

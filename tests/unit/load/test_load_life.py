@@ -55,6 +55,25 @@ def test_an_engine_that_stops_making_tokens_ends_the_load_too(peer: Peer, make_s
     assert point["cancelled"] == 4
 
 
+def test_an_engine_that_hangs_on_the_outputs_to_compare_ends_the_load_too(
+    peer: Peer, make_spec: MakeSpec
+) -> None:
+    peer.modes = ["ok"] * 9 + ["silence"]
+    canaries = load_spec.parse_canaries([{"id": "c", "prompt": "capital?", "expect": "know"}])
+    spec = make_spec(
+        client_keys=[ClientKey(1)],
+        canaries=canaries,
+        samples="tokens",
+        limits=Limits(1, 60, 60, 60, no_token_s=1.0),
+    )
+    began = time.monotonic()
+    result = load_run.run(spec, load_run.Life())
+    assert time.monotonic() - began < 5
+    assert (result["outcome"], result["reason"], result["phase"]) == ("timeout", "no_tokens", "canary_load")
+    assert (result["points"][0]["complete"], len(result["canaries"]), result["samples"]) == (True, 2, [])
+    assert peer.flying == 1
+
+
 def test_slow_engines_that_do_make_tokens_are_waited_for(peer: Peer, make_spec: MakeSpec) -> None:
     peer.step_s = 0.3
     spec = make_spec(

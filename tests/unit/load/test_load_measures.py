@@ -22,8 +22,6 @@ def test_acceptance_length_has_the_identity_of_a_public_request() -> None:
     assert COMPLETION == VERIFY + CORRECT
     assert sum(ACCEPTED_HISTOGRAM) == VERIFY
     assert sum(drafts * count for drafts, count in enumerate(ACCEPTED_HISTOGRAM)) == CORRECT
-    by_drafts = measures.length_from_drafts(VERIFY, CORRECT)
-    assert by_drafts == pytest.approx(2.4651162790697674, abs=1e-12)
     assert measures.share(CORRECT, PROPOSED) == pytest.approx(0.2930232558139535, abs=1e-12)
 
 

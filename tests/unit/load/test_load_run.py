@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 from misbehaving_peer import STEPS, Peer
+from treeline.gates import evaluate
+from treeline.steps import Steps
 from treeline_target import clock, load_run, load_spec, unitwatch
 from treeline_target.load_spec import ClientKey, Limits
 
@@ -183,6 +185,22 @@ def test_garbled_outputs_are_flagged_and_shown_in_short(peer: Peer, make_spec: M
     assert alone(result["points"][0]) == {"flagged": 8, "of": 8, "not_available": 0}
     assert len(result["garbled_samples"]) == 3
     assert all(len(one["text"]) == 200 and one["reasons"] for one in result["garbled_samples"])
+
+
+def test_an_engine_that_counts_tokens_and_gives_no_text_is_caught(peer: Peer, make_spec: MakeSpec) -> None:
+    peer.text = ""
+    peer.answers = {asked: {"content": None} for asked in ("capital?", "sum?", "thoughts?")}
+    result = load_run.run(make_spec(canaries=CANARIES), Unit().life())
+    busy = result["points"][0]
+    assert (busy["ok"], busy["completion_tokens"]) == (8, 8 * 12)
+    assert (busy["garble"]["pool"]["verdict"], busy["garble"]["pool"]["outputs"]) == ("flagged", 8)
+    assert busy["garble"]["pool"]["reasons"] == ["length"]
+    # SGLang says null where there is no text: no thought was cut short, the answer is a wrong one.
+    assert {(one["ok"], one["got"], one["error"]) for one in result["canaries"]} == {(False, "", None)}
+    steps = Steps.of({"load": result})
+    verdicts = {gate.name: gate.verdict for gate in evaluate(steps, None, trial_id="t", points_asked=2)}
+    garbled = ("canaries_single", "canaries_busiest", "garbled_pool")
+    assert {name: verdicts[name] for name in garbled} == dict.fromkeys(garbled, "failed")
 
 
 def test_an_engine_without_speculation_has_no_acceptance_length(peer: Peer, make_spec: MakeSpec) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from plan_builders import end
 from treeline.keys import Item, Plan
-from treeline.plan import MAX_BACKS, Done, InFlight, Out, Past, Stop, Wait, next_step
+from treeline.plan import MAX_BACKS, Done, InFlight, Out, Past, Stop, Wait, next_step, remaining
 from treeline.records import Effect
 
 EFFECTS: tuple[Effect | None, ...] = (
@@ -56,6 +56,7 @@ def play(
         step = next_step(plan, tuple(history), flying, host)
         assert step == next_step(plan, tuple(history), flying, host)
         if isinstance(step, Item):
+            assert remaining(plan, history) > 0
             owed(step, history, flying)
             also(step, history)
             flights[host] = (
@@ -66,6 +67,8 @@ def play(
             assert flights
         else:
             assert isinstance(step, Done | Out | Stop)
+            if isinstance(step, Done) and step.complete:
+                assert remaining(plan, history) == 0
             active.discard(host)
     raise AssertionError("the sweep did not end")
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from plan_builders import cell, end, frontier, item
-from treeline.keys import Finals, Item, Plan
-from treeline.plan import Done, InFlight, Past, Wait, next_step
+from treeline.keys import Finals, Item, Load, Plan
+from treeline.plan import Done, InFlight, Past, Wait, expected, next_step, remaining
 from treeline.plan.rank import next_probe, objective_value, rises_and_falls
 
 
@@ -165,6 +166,39 @@ def test_a_cell_that_worked_and_has_no_figure_is_measured_for_its_speed() -> Non
     assert found.item_id == f"{cell(16, 32)}/explore/3"
     assert "throughput" in found.reason
     assert isinstance(next_step(plan, [*history, end(found.item_id, "good")], [], "lab1"), Done)
+
+
+def test_what_is_still_to_be_measured_for_its_speed_is_still_to_come() -> None:
+    plan = frontier(budgets=(8, 16), limits=(16, 32), throughput=True)
+    history = [
+        end(f"{cell(8, 32)}/explore/1", "good", rate=5.0),
+        end(f"{cell(16, 32)}/explore/1", "good"),
+    ]
+    assert expected(plan, history).throughput == remaining(plan, history) == 1
+    history.append(end(f"{cell(16, 32)}/explore/3", "good", rate=4.0))
+    assert remaining(plan, history) == 0
+
+
+def test_no_restart_is_spent_on_cells_that_cannot_give_the_figure_of_the_objective() -> None:
+    wanted = Finals(lives=1, finalists=1, objective="throughput@64")
+    plan = frontier(budgets=(8, 16), limits=(16, 32, 64), throughput=True, finals=wanted)
+    assert plan.frontier is not None
+    search = msgspec.structs.replace(plan.frontier, load=Load(concurrency=(1, 64)))
+    plan = msgspec.structs.replace(plan, frontier=search)
+
+    def life(item_id: str, **rates: float) -> Past:
+        return msgspec.structs.replace(end(item_id, "good"), throughput=rates)
+
+    # Budget 16 works up to 32 requests, so no life of it is measured at 64.
+    history = [
+        life(f"{cell(8, 64)}/explore/1", **{"1": 5.0, "64": 90.0}),
+        end(f"{cell(16, 64)}/explore/1", "bad"),
+        life(f"{cell(16, 32)}/explore/1", **{"1": 6.0, "32": 80.0}),
+    ]
+    found = next_step(plan, history, [], "lab1")
+    assert isinstance(found, Item)
+    assert found.purpose == "anchor"
+    assert expected(plan, history).throughput == 0
 
 
 @pytest.mark.parametrize(

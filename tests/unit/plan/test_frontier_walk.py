@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plan_builders import cell, drive, end, flying, frontier, step
 from treeline.keys import Item, Known, Plan
-from treeline.plan import Done, Past, cells, next_step
+from treeline.plan import Done, Past, cells, next_step, open_items, remaining
 from treeline.plan.evidence import Evidence
 from treeline.plan.search import Search
 from treeline.plan.sheet import Sheet
@@ -113,6 +113,30 @@ def test_a_cell_whose_trials_decided_nothing_is_unknown_and_the_walk_goes_on() -
     assert step(plan, history[:3], host="lab9").item_id == item_id
     assert step(plan, history, host="lab9").item_id == f"{cell(8, 64)}/explore/1"
     assert cells(plan, history)[cell(8, 128)].state == "unknown"
+
+
+def test_an_item_that_may_not_be_run_again_ends_its_cell_whatever_became_of_the_others() -> None:
+    plan = frontier(budgets=(8,), limits=(16, 32))
+    explored, audited = f"{cell(8, 32)}/explore/1", f"{cell(8, 32)}/audit/1"
+    voids = [end(explored, "void", f"lab{number}") for number in range(4)]
+    # It was given up as an audit, too; the walk does not ask for what it has asked for in vain.
+    history = [end(audited, None), *voids]
+    assert cells(plan, history)[cell(8, 32)].state == "unknown"
+    assert step(plan, history, host="lab9").item_id == f"{cell(8, 16)}/explore/1"
+
+
+def test_an_audit_that_said_nothing_is_not_counted_as_still_to_come() -> None:
+    plan = frontier(budgets=(8,), limits=(16, 32), audit_share=0.1)
+    audited = f"{cell(8, 16)}/audit/1"
+    # The cell was claimed ahead of the walk and given up, then drawn as an audit and lost four times.
+    history = [end(f"{cell(8, 16)}/explore/1", None), end(f"{cell(8, 32)}/explore/1", "good")]
+    assert step(plan, history).item_id == audited
+    history += [end(audited, "void", f"lab{number}") for number in range(4)]
+    found = next_step(plan, history, [], "lab9")
+    assert isinstance(found, Done)
+    assert found.complete
+    assert remaining(plan, history) == 0
+    assert open_items(plan, history) == []
 
 
 def test_what_says_nothing_about_the_cell_is_tried_again_by_the_next_run_only() -> None:

@@ -93,11 +93,17 @@ def test_pareto_steps_are_those_that_nothing_beats() -> None:
 
 
 def test_drift_with_and_without_what_the_gpus_did(tmp_path: Path) -> None:
-    results = read(anchors(tmp_path / "s", [100.0, 99.0, 94.0]).folder)
-    found = summaries.anchors(summaries.points(results.measurements, results.trials))
-    assert "moved by -6.0% at most" in plots.anchor_drift(found).alt
-    warm = found.assign(temperature_c=[60.0, 70.0, 82.0], power_w=[700.0, 690.0, 640.0])
-    assert "°C, highest" in texts(plots.anchor_drift(warm))
+    def drawn_of(name: str, rates: list[float], degrees: list[float] | None = None) -> Drawn:
+        results = read(anchors(tmp_path / name, rates, degrees).folder)
+        found = summaries.anchors(summaries.points(results.measurements, results.trials))
+        return plots.anchor_drift(found)
+
+    moved = drawn_of("moved", [100.0, 99.0, 94.0])
+    assert moved.alt.startswith("The host drifted: anchor -6.0 % at most, -6.0 % from first to last")
+    assert "°C, highest" not in texts(moved)
+    warm = drawn_of("warm", [100.0, 99.0, 98.0], [60.0, 70.0, 82.0])
+    assert warm.alt.startswith("No drift shown: anchor -2.0 % at most")
+    assert "°C, highest" in texts(warm)
 
 
 def test_inline_plots_have_their_own_ids_a_text_and_the_colours_of_the_page(drawn: dict[str, Drawn]) -> None:

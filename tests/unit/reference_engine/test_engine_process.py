@@ -229,6 +229,30 @@ def _check_drain(engine: Engine) -> None:
     assert "Application shutdown complete." in engine.log
 
 
+def test_a_server_that_drains_takes_no_new_request(start_engine: StartEngine) -> None:
+    engine = start_engine(*TREE, "--decode-time-scale", "4").wait_ready()
+    answers: list[dict[str, object]] = []
+    thread = threading.Thread(target=lambda: answers.append(engine.generate("x", 300, ignore_eos=True)))
+    thread.start()
+    _wait_for_load(engine, 1)
+    engine.process.terminate()
+    engine.wait_for("SIGTERM received.")
+    message = {"messages": [{"role": "user", "content": "x"}]}
+    for path, body in (
+        ("/generate", {"text": "x"}),
+        ("/v1/completions", {"prompt": "x"}),
+        ("/v1/chat/completions", message),
+        ("/v1/chat/completions", {**message, "stream": True}),
+    ):
+        status, text = engine.request("POST", path, body)
+        assert (status, json.loads(text)["type"]) == (503, "ServiceUnavailable"), path
+    for path in ("/health", "/ready"):
+        assert engine.request("GET", path)[0] == 503
+    assert engine.process.wait(timeout=20) == 0
+    thread.join()
+    assert answers[0]["meta_info"]["completion_tokens"] == 300  # type: ignore[index]
+
+
 @pytest.mark.parametrize(
     ("budget", "maxreq", "first", "rank"),
     [

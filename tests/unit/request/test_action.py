@@ -82,10 +82,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "result_env": f"{{{{ 'pr29907' | treeline_env({key}) }}}}",
         "result_rules": f"{{{{ 'pr29907' | treeline_broken_rules({key}) }}}}",
     }
-    shipped = {
-        "result_canaries": "{{ query('treeline_material', 'canaries') }}",
-        "result_prompts": "{{ query('treeline_material', 'prompts') }}",
-    }
+    shipped = {"result_canaries": "{{ query('treeline_material', 'canaries') }}"}
     stray = {"result_stray": "{{ query('treeline_material', 'canary') }}"}
     owned = {"result_owned": f"{{{{ 'field' | treeline_argv({key}, ['--port=1']) }}}}"}
     tasks = [
@@ -159,8 +156,7 @@ def test_the_filters_spell_a_key(good):
 
 def test_the_material_of_a_load_is_looked_up(good):
     assert good["canaries"] == material.canaries()
-    assert good["prompts"] == material.prompts()
-    assert "treeline_material: 'canary'. Allowed: canaries, prompts" in good["stray"]
+    assert "treeline_material: 'canary'. Allowed: canaries" in good["stray"]
 
 
 def test_names_given_with_e_are_checked(tmp_path):

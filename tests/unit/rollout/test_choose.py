@@ -90,6 +90,21 @@ def test_old_and_contradicted_rows_are_passed_over_or_refused(tmp_path: Path) ->
         decide(tmp_path, config=twice)
 
 
+def test_rows_of_another_context_are_not_compared(tmp_path: Path) -> None:
+    """Short prompts make any configuration look fast."""
+    short = add_trial(tmp_path, 1, 8, tok_s=900, at="2026-01-05T00:00:00.000Z")
+    add_trial(tmp_path, 2, 16, tok_s=120, context=4096)
+    add_trial(tmp_path, 3, 24, tok_s=100, context=4096)
+    # An older life of the same cell with short prompts: its figure is not averaged in.
+    add_trial(tmp_path, 4, 24, tok_s=800, at="2026-01-05T00:00:00.000Z")
+    chosen = decide(tmp_path)["8x B300"]
+    assert (chosen.candidate.key.budget, chosen.candidate.value, chosen.candidate.context) == (16, 120, 4096)
+    assert "the best of 2 configurations" in chosen.why[0]
+    assert "100 tok/s (1 life)" in chosen.why[1]
+    (passed_over,) = [text for text in chosen.why if text.startswith("passed over")]
+    assert f"(trial {short}): measured at no set context, the newest row at context 4096" in passed_over
+
+
 def test_a_row_that_is_not_ok_is_refused_by_name(tmp_path: Path) -> None:
     bad = add_trial(tmp_path, 1, 16, status="crash", tok_s=None)
     with pytest.raises(RolloutRefusedError, match=r"is crash \(illegal_address in serving\), not ok"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from msgspec.structs import replace
 from recorded import B300, H200, ME, NOW, add_trial
 from treeline.cli import main
 from treeline.controller import this_controller
-from treeline.records import Controller
+from treeline.records import Controller, Provenance
 from treeline.rollout import judge, objectives, opening
 from treeline.rollout.choose import Asked
 from treeline.rollout.errors import RolloutRefusedError
@@ -20,9 +21,9 @@ from treeline.rollout.records import HostLine, HostState, Reference, RolloutStor
 HOSTS = {"h1": B300, "h2": B300, "h3": B300}
 
 
-def begin(results: Path, me: Controller = ME) -> opening.Opened:
+def begin(results: Path, me: Controller = ME, hosts: Mapping[str, Provenance] = HOSTS) -> opening.Opened:
     asked = Asked("best", objectives.parse("throughput@32"), 30, False, NOW)
-    return opening.open_rollout(results, asked, "1, 100 %", HOSTS, me)
+    return opening.open_rollout(results, asked, "1, 100 %", hosts, me)
 
 
 def tell(opened: opening.Opened, host: str, state: HostState, at: str = "2099-01-01T00:00:00.000Z") -> None:
@@ -55,6 +56,42 @@ def test_a_stopped_rollout_is_resumed_and_a_complete_one_is_not(tmp_path: Path) 
         tell(again, host, "deployed", "2099-01-02T00:00:00.000Z")
     assert opening.close_rollout(RolloutStore(first.folder), ME)[0] == "complete"
     assert begin(tmp_path).resumed is False
+
+
+def test_after_an_upgrade_the_same_key_is_another_rollout(tmp_path: Path) -> None:
+    add_trial(tmp_path, 1, 8)
+    first = begin(tmp_path)
+    tell(first, "h1", "rolled_back")
+    opening.close_rollout(RolloutStore(first.folder), ME)
+    newer = replace(B300, engine_build="sglang 0.5.24")
+    trial_id = add_trial(tmp_path, 2, 8, provenance=newer, dialect="pr29907", tok_s=90.0)
+    second = begin(tmp_path, hosts=dict.fromkeys(HOSTS, newer))
+    assert (second.resumed, second.unjudged) == (False, ())
+    given = second.rollout.chosen["8x B300"]
+    assert (given.trial_id, given.dialect, given.measured) == (trial_id, "pr29907", newer)
+    assert given.reference is not None
+    assert given.reference.tok_s == (90.0,)
+    # Another dialect alone makes it another one, too.
+    opening.close_rollout(RolloutStore(second.folder), ME)
+    again = RolloutStore(second.folder).read()
+    again.chosen = {"8x B300": replace(given, dialect="field")}
+    RolloutStore(second.folder).write(again)
+    assert not begin(tmp_path, hosts=dict.fromkeys(HOSTS, newer)).resumed
+
+
+def test_a_complete_rollout_of_other_hosts_hides_nothing(tmp_path: Path) -> None:
+    add_trial(tmp_path, 1, 8)
+    first = begin(tmp_path)
+    tell(first, "h1", "rolled_back")
+    opening.close_rollout(RolloutStore(first.folder), ME)
+    other = RolloutStore(first.folder.with_name("20990101T000000Z-00000000"))
+    whole = first.rollout
+    done = {"rollout_id": other.folder.name, "outcome": "complete"}
+    other.write(replace(whole, hosts={"h9": B300}, **done))
+    again = begin(tmp_path)
+    assert (again.resumed, again.folder) == (True, first.folder)
+    other.write(replace(whole, hosts={"h3": B300, "h9": B300}, **done))
+    assert not begin(tmp_path).resumed
 
 
 def test_a_rollout_that_runs_refuses_a_second_one(tmp_path: Path) -> None:
@@ -97,6 +134,9 @@ def test_rollouts_are_listed_and_told(tmp_path: Path) -> None:
     assert "h2: rolled_back" in told.output
     assert "h3: not touched" in told.output
     assert runner.invoke(main, ["rollouts", "--results", str(tmp_path / "none")]).exit_code == 1
+    unknown = runner.invoke(main, ["rollouts", "1999", "--results", str(tmp_path)])
+    assert unknown.exit_code == 1
+    assert f"1999: no rollout's id begins so. In {tmp_path}: {first.rollout.rollout_id}" in unknown.output
 
 
 def reference(*tok_s: float) -> Reference:
@@ -130,13 +170,16 @@ def load(**changes: object) -> dict[str, object]:
 
 
 def test_a_host_is_judged_by_gates_and_speed(tmp_path: Path) -> None:
-    add_trial(tmp_path, 1, 8, tok_s=100.0)
+    add_trial(tmp_path, 1, 8, tok_s=100.0, al=4.5)
     chosen = begin(tmp_path).rollout.chosen["8x B300"]
     assert judge.judge(load(), chosen).passed
     slow = judge.judge(load(output_tok_s=70.0), chosen)
     assert (slow.passed, "clearly slower than recorded" in slow.reason) == (False, True)
     collapsed = judge.judge(load(verify_calls=4500), chosen)
     assert (collapsed.passed, "gate acceptance" in collapsed.reason) == (False, True)
+    # Half of what was accepted when the row was recorded, and still well above the floor.
+    accepting = judge.judge(load(verify_calls=2100), chosen)
+    assert (accepting.passed, "gate acceptance_vs_anchor" in accepting.reason) == (False, True)
     dead = judge.judge({"outcome": "died", "msg": "the unit died", "canaries": [], "points": []}, chosen)
     assert (dead.passed, "the unit died" in dead.reason) == (False, True)
 

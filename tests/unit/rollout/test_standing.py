@@ -83,4 +83,15 @@ def test_hosts_know_their_wave(tmp_path: Path) -> None:
     assert standing.wave_of(tmp_path, "last", "h9") == 0
 
 
+def test_the_last_rollout_of_a_host_is_the_one_that_changed_it(tmp_path: Path) -> None:
+    older = rolled_out(tmp_path)
+    newer = RolloutStore(older.folder.with_name("20990101T000000Z-00000000"))
+    waves = tuple(replace(wave, number=wave.number + 10) for wave in older.read().waves)
+    newer.write(replace(older.read(), rollout_id=newer.folder.name, waves=waves))
+    for host, state in (("h1", "unchanged"), ("h2", "deployed")):
+        newer.append(replace(older.latest()[host], rollout_id=newer.folder.name, state=state))
+    assert [standing.wave_of(tmp_path, "last", host) for host in HOSTS] == [1, 12]
+    assert standing.wave_of(tmp_path, newer.folder.name, "h1") == 11
+
+
 HOSTS_KEY = ("budget", "topk", "maxreq", "block_size", "graphs", "graph_max_bs", "attention_backend")

@@ -79,6 +79,13 @@ def test_lost_lines_are_counted() -> None:
     assert classify_journal(blob, alive=True).lost_lines == 1
 
 
+@pytest.mark.parametrize("before", ["", "DP1 ", "DP1 PP0 ATTN_CP7 MOE_DP12 "])
+def test_the_rank_stands_among_those_of_other_kinds(before: str) -> None:
+    line = f"[2026-03-04 10:00:07 {before}TP3 EP5] torch.OutOfMemoryError: CUDA out of memory."
+    verdict = classify_journal([entry(ARGS), *map(entry, LOADED), entry(line), systemd(DIED[0])], alive=False)
+    assert (verdict.class_, verdict.rank) == ("torch_oom", 3)
+
+
 def test_the_rank_comes_from_another_line_of_the_process() -> None:
     lines = [
         systemd(STARTED),

@@ -27,7 +27,31 @@ def test_the_start_of_another_unit_begins_nothing(foreign: str) -> None:
     verdict = classify_journal(text(*LIFE, f"systemd: {foreign}", CRASH, ILLEGAL, *DEATH), alive=None)
     assert (verdict.class_, verdict.phase, verdict.lines) == ("illegal_address", "serving", 13)
     after = classify_journal(text(*LIFE, CRASH, ILLEGAL, *DEATH, f"systemd: {foreign}"), alive=None)
-    assert after.class_ in ("illegal_address", "ok")
+    assert (after.class_, after.phase, after.accept_lens) == ("illegal_address", "serving", (4.5,))
+
+
+def test_what_another_unit_says_after_the_end_is_no_last_word() -> None:
+    foreign = ("systemd: Started logrotate.service - Rotate log files.", "ERROR: no such log")
+    verdict = classify_journal(text(*LIFE, *DEATH, *foreign), alive=None)
+    assert (verdict.class_, verdict.first_error) == ("unknown", DIED[0])
+    assert verdict.lines == len(LIFE) + len(DEATH)
+
+
+def test_a_line_of_another_unit_after_the_end_begins_nothing_in_json() -> None:
+    ours = {"_SYSTEMD_UNIT": "sglang.service"}
+    lines = [systemd(STARTED, at=1), *(entry(line, at=2, **ours) for line in (*LIFE[1:], CRASH, ILLEGAL))]
+    lines += [systemd(message, at=3) for message in DIED]
+    whole = len(lines)
+    theirs = {"invocation": OTHER, "_SYSTEMD_UNIT": "ssh.service", "SYSLOG_IDENTIFIER": "sshd"}
+    lines += [entry("Accepted publickey for root from 10.0.0.9", at=4, **theirs)]
+    verdict = classify_journal(lines, alive=None)
+    assert (verdict.class_, verdict.phase, verdict.accept_lens) == ("illegal_address", "serving", (4.5,))
+    assert verdict.lines == whole
+
+
+def test_a_life_that_ends_without_a_word_is_the_last_one_all_the_same() -> None:
+    verdict = classify_journal(text(*LIFE, CRASH, OOM, *DEATH, f"systemd: {STARTED}", *DEATH), alive=None)
+    assert (verdict.class_, verdict.secondary) == ("unknown", ())
 
 
 def test_the_death_of_another_unit_is_not_ours() -> None:

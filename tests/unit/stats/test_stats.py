@@ -93,6 +93,18 @@ def test_pairs_remove_a_drift_of_the_host() -> None:
     assert compare(first, second, paired=True).winner is None
 
 
+def test_a_ranking_compares_in_pairs_what_was_run_in_turns() -> None:
+    drifting = [1000 * 0.97**k for k in range(3)]
+    lives = {"a": drifting, "b": [rate * (1.01 + k / 10000) for k, rate in enumerate(drifting)], "c": [900.0]}
+    rounds = {name: dict(enumerate(values)) for name, values in lives.items()}
+    assert rank(lives).not_separated == ("a", "c")
+    found = rank(lives, rounds=rounds)
+    assert found.against_best["a"].paired
+    assert not found.against_best["c"].paired
+    # One life names nobody, so it makes no verdict on the others weaker.
+    assert (found.best, found.not_separated) == ("b", ("c",))
+
+
 def test_the_verdict_has_its_interval_in_words() -> None:
     found = compare([100, 101, 99.5], [110, 111, 109])
     assert found.winner == "second"

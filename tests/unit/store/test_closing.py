@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from store_builders import append, finished, item, me, plan, started, store_at
+from treeline.claiming import Asker, claim
 from treeline.closing import Closed, close_sweep
+from treeline.keys import Column, Frontier, Load, Plan, Slice
+from treeline.memory import MEMORY
 from treeline.outcomes import host_outcome
-from treeline.records import HostState, Provenance
+from treeline.records import HostState, Provenance, Run
 from treeline.store import SweepStore
 
 FINE = {"lab1": {"restored": True, "reason": ""}}
 
 
-def closed(store: SweepStore, hosts: dict[str, Any] | None = None, fail_on_bad: bool = False) -> Closed:
-    return close_sweep(store, me(), FINE if hosts is None else hosts, fail_on_bad=fail_on_bad)
+def closed(
+    store: SweepStore,
+    hosts: dict[str, Any] | None = None,
+    fail_on_bad: bool = False,
+    forecast_s: float | None = None,
+) -> Closed:
+    told = FINE if hosts is None else hosts
+    return close_sweep(store, me(), told, fail_on_bad=fail_on_bad, forecast_s=forecast_s)
 
 
 def filled(folder: Path, *effects: str, **changes: Any) -> SweepStore:
@@ -39,12 +49,39 @@ def test_a_complete_sweep_is_finished(tmp_path: Path) -> None:
     assert sweep.runs[0].outcome == "complete"
 
 
+def test_a_damaged_crash_memory_is_said_and_fails_no_sweep(tmp_path: Path) -> None:
+    good = msgspec.json.encode({"identity": "of none"})
+    (tmp_path / MEMORY).write_bytes(b"\n".join([good, b'{"identity": ', good, b""]))
+    store = filled(tmp_path / "s", "good", "bad")
+    result = closed(store)
+    assert (result.outcome, result.finished, result.failures) == ("complete", True, ())
+    assert "; complete; the crash memory was not written: " in result.message
+    assert MEMORY in result.message
+    assert store.read_sweep().finished_at is not None
+
+
 def test_a_host_that_is_not_restored_fails_the_run(tmp_path: Path) -> None:
     store = filled(tmp_path / "s", "good")
     result = closed(store, {"lab1": {"restored": False, "reason": "no route to host"}})
-    assert result.finished
+    # Its plan is complete, and the same command goes on with it until nothing is owed any more.
+    assert (result.outcome, result.finished) == ("complete", False)
     assert any("lab1 is NOT restored: no route to host" in text for text in result.failures)
-    assert "NOT restored" in str(store.read_sweep().runs[0].reason)
+    sweep = store.read_sweep()
+    assert "NOT restored" in str(sweep.runs[0].reason)
+    assert (sweep.outcome, sweep.finished_at) == ("complete", None)
+    assert closed(store).finished
+
+
+def test_what_an_earlier_run_owes_stays_owed_where_this_one_did_not_come_to_the_host(tmp_path: Path) -> None:
+    debt = HostState(touched=True, restored=False, reason="no route to host")
+    run = Run(controller=me(), started_at="2026-01-01T00:00:00.000Z", hosts={"lab1": debt})
+    store = filled(tmp_path / "s", "good", runs=[run])
+    away = {"lab1": host_outcome({"__treeline_preflight": {"unreachable": True, "msg": "timed out"}})}
+    result = closed(store, away)
+    assert not result.finished
+    assert any("lab1 is NOT restored: no route to host; now: timed out" in text for text in result.failures)
+    back = {"lab1": host_outcome({"__treeline_snapshot": {}, "__treeline_restored": {"restored": True}})}
+    assert closed(store, back).finished
 
 
 def test_how_each_host_was_left_is_on_record(tmp_path: Path) -> None:
@@ -91,6 +128,40 @@ def test_the_limit_of_a_run_is_no_failure_and_leaves_the_sweep_open(tmp_path: Pa
     assert "1 items are left" in result.message
     assert "same command again" in result.message
     assert store.read_sweep().finished_at is None
+
+
+def test_a_sweep_without_time_for_one_more_trial_ended_cleanly_by_its_hours(tmp_path: Path) -> None:
+    began = (datetime.now(UTC) - timedelta(hours=1.8)).isoformat()
+    run = Run(controller=me(), started_at=began)
+    store = store_at(tmp_path / "s", plan(8, 16), options={"max_hours": 2.0}, runs=[run])
+    line = started(1)
+    append(store, line, finished(line))
+    asker = Asker(host="lab1", hardware_class="cpu", controller=me(), forecast_s=1200.0)
+    assert claim(store, asker).state == "done"
+    result = closed(store, forecast_s=1200.0)
+    assert (result.outcome, result.finished, result.failures) == ("limit", False, ())
+    assert "max_hours=2" in result.message
+    # With time for another one the hosts should have gone on.
+    assert closed(store, forecast_s=60.0).outcome == "incomplete"
+
+
+def test_a_limit_before_the_throughput_search_leaves_the_sweep_open(tmp_path: Path) -> None:
+    columns = (Column(budget=8, maxreqs=(64,)), Column(budget=16, maxreqs=(64,)))
+    part = Slice(topk=8, block_size=8, graphs=True, columns=columns)
+    spec = Frontier(
+        slices=(part,), load=Load(concurrency=(8,)), audit_share=0.0, confirm=False, throughput=True
+    )
+    search = Plan(kind="frontier", items=(), frontier=spec)
+    store = store_at(tmp_path / "s", search, options={"max_restarts": 2})
+    for seq, (budget, rates) in enumerate(((8, {"8": 300.0}), (16, {})), 1):
+        line = started(seq, item(budget))
+        append(store, line, finished(line, throughput=rates))
+    result = closed(store)
+    assert (result.outcome, result.finished, result.failures) == ("limit", False, ())
+    assert "1 items are left" in result.message
+    more = started(3, item(16).again("explore", 3, "throughput"))
+    append(store, more, finished(more, throughput={"8": 310.0}))
+    assert closed(store).finished
 
 
 def test_a_stopped_sweep_fails_and_can_be_resumed(tmp_path: Path) -> None:

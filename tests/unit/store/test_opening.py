@@ -11,6 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 from store_builders import DEAD, append, finished, item, me, plan, started
+from treeline.claiming import Asker, claim
+from treeline.closing import close_sweep
 from treeline.opening import Opened, Request, SweepRefusedError, open_sweep
 from treeline.records import Controller
 from treeline.store import SweepStore
@@ -82,6 +84,38 @@ def test_a_finished_sweep_another_plan_and_an_older_sweep_are_not_resumed(tmp_pa
     with store.lock():
         store.write_sweep(msgspec.structs.replace(sweep, finished_at="2026-01-01T00:00:00Z"))
     assert opened(tmp_path).folder == renamed
+
+
+def test_a_complete_sweep_that_owes_a_restore_is_resumed_and_only_restores(tmp_path: Path) -> None:
+    first = opened(tmp_path, GONE)
+    store = SweepStore(first.folder.rename(tmp_path / "20200101T000000Z-abcdef01"))
+    for seq, budget in enumerate((8, 16), 1):
+        line = started(seq, item(budget), controller=GONE)
+        append(store, line, finished(line))
+    owed = {"lab1": {"restored": False, "reason": "no route to host"}}
+    closed = close_sweep(store, GONE, owed, fail_on_bad=False)
+    assert (closed.outcome, closed.finished) == ("complete", False)
+
+    again = opened(tmp_path)
+    assert (again.resumed, again.sweep_id) == (True, first.sweep_id)
+    assert again.reason == "its plan is complete, but it still owed what ran before to lab1"
+    assert claim(store, Asker(host="lab1", hardware_class="cpu", controller=me())).state == "done"
+    closed = close_sweep(store, me(), {"lab1": {"restored": True}}, fail_on_bad=False)
+    assert (closed.outcome, closed.finished, closed.failures) == ("complete", True, ())
+    assert len(store.read_trials().started) == 2
+    assert not opened(tmp_path).resumed
+
+
+def test_a_debt_goes_on_unless_preflight_finds_that_it_was_paid(tmp_path: Path) -> None:
+    first = opened(tmp_path, GONE)
+    store = SweepStore(first.folder)
+    states = {host: {"restored": False, "reason": "away"} for host in ("lab1", "lab2", "lab3", "lab4")}
+    close_sweep(store, GONE, states, fail_on_bad=False)
+    seen = {"lab1": {"snapshot_present": None}, "lab2": {"snapshot_present": first.sweep_id}}
+    found = {host: HOSTS["lab1"] | answer for host, answer in seen.items()}
+    # The third does not answer, and the fourth takes no part in this run.
+    assert opened(tmp_path, hosts={**found, "lab3": {"unreachable": True, "msg": "timed out"}}).resumed
+    assert sorted(store.read_sweep().runs[-1].hosts or {}) == ["lab2", "lab3"]
 
 
 def test_a_living_controller_is_refused_at_once_and_named(tmp_path: Path, living: Controller) -> None:

@@ -31,6 +31,17 @@ def test_a_failed_write_leaves_the_old_content_and_no_litter(tmp_path: Path) -> 
     assert [entry.name for entry in tmp_path.iterdir()] == ["state"]
 
 
+def test_bytes_are_written_as_they_are_with_their_owner(tmp_path: Path) -> None:
+    target = tmp_path / "unit"
+    files.write_atomic(target, b"\xff\r\n\0", 0o640, (os.getuid(), os.getgid()))
+    assert target.read_bytes() == b"\xff\r\n\0"
+    assert target.stat().st_mode & 0o7777 == 0o640
+    if os.getuid() == 0:
+        files.write_atomic(target, b"x", 0o4750, (4321, 1234))
+        stat = target.stat()
+        assert (stat.st_uid, stat.st_gid, stat.st_mode & 0o7777) == (4321, 1234, 0o4750)
+
+
 def test_problems_name_the_file(tmp_path: Path) -> None:
     broken = tmp_path / "broken.json"
     broken.write_text('{"a": ')

@@ -11,8 +11,9 @@ Kinds:
   ``factor`` times as long), ``exit`` (cleanly, ``after_s`` after ready), ``port_taken``.
 * what is decoded: ``garbled`` (nonsense, no draft accepted), ``collapse`` (right text, no draft accepted),
   ``salad`` (nonsense at the usual acceptance), ``repetition`` (goes round in circles at the usual
-  acceptance), ``spec_off``. They begin after ``after_requests`` finished requests, in each answer after
-  ``after_tokens``, and only in batches of ``min_batch``; ``share`` is the share of tokens that are hit.
+  acceptance), ``spec_off`` (plain decoding, from the start). The others begin after ``after_requests``
+  finished requests; ``salad`` and ``repetition`` moreover in each answer after ``after_tokens``, only in
+  batches of ``min_batch``, and they hit ``share`` of the tokens.
 * ``stall``: no step is made any more (after ``after_requests``); with ``health: true`` probes are answered
   all the same.
 * ``warm_cache``: ``share`` of every prompt is found in the prefix cache, flushed or not, as with a store
@@ -27,7 +28,6 @@ at least N requests run: a load's, not the canaries before it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -119,8 +119,3 @@ def due(fault: Fault, finished: int, seconds: float) -> bool:
     if fault.after_requests is not None:
         return finished >= fault.after_requests
     return seconds >= (fault.after_s or 0.0)
-
-
-def shown(fault: Fault | None) -> Mapping[str, Any]:
-    """The part of a fault that the parent process acts upon."""
-    return {} if fault is None else {"kind": fault.kind, "health": fault.health}

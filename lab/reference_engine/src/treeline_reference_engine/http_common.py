@@ -87,6 +87,11 @@ def error_answer(message: str, status: int = 400) -> JSONResponse:
     )
 
 
+def shutting_down() -> JSONResponse:
+    """What a server that drains answers to a new request."""
+    return error_answer("The server is shutting down.", 503)
+
+
 class ApiKey:
     """ASGI wrapper: 401 without ``Authorization: Bearer KEY``, probes excepted."""
 

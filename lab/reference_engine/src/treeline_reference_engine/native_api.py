@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from .frames import NativeFrames
-from .http_common import error_answer, json_body, sampling_params, top_logprobs
+from .http_common import error_answer, json_body, sampling_params, shutting_down, top_logprobs
 from .messages import PROBE_PREFIX, SamplingParams
 from .sse import DONE, EventStream, until_disconnect
 from .tokenizer_manager import Answer, RequestError, TokenizerManager
@@ -34,7 +34,6 @@ class Status(Enum):
     STARTING = "Starting"
     UP = "Up"
     UNHEALTHY = "UnHealthy"
-    DRAINING = "Draining"
 
 
 class NativeApi:
@@ -56,8 +55,8 @@ class NativeApi:
 
     async def generate(self, request: Request) -> Any:
         """POST /generate: one ``text`` or ``input_ids``."""
-        if self.status is Status.DRAINING:
-            return error_answer("The server is shutting down.", 503)
+        if self._manager.draining:
+            return shutting_down()
         try:
             data = await json_body(request)
             wanted = top_logprobs(data, self._manager.args)
@@ -100,7 +99,7 @@ class NativeApi:
 
     async def health(self, request: Request) -> Response:
         """GET /health, /health_generate: 200 once anything came back from the scheduler since the request."""
-        if self.status in (Status.STARTING, Status.DRAINING):
+        if self.status is Status.STARTING or self._manager.draining:
             return Response(status_code=503)
         if self._answers_probes:
             return Response(status_code=200)
@@ -125,7 +124,8 @@ class NativeApi:
 
     async def ready(self, request: Request) -> Response:
         """GET /ready, /ping: no generation."""
-        return Response(status_code=200 if self.status is Status.UP else 503)
+        up = self.status is Status.UP and not self._manager.draining
+        return Response(status_code=200 if up else 503)
 
     async def model_info(self, request: Request) -> Response:
         """GET /model_info."""

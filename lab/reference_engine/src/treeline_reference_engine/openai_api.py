@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from .chat import render_chat
-from .http_common import error_answer, json_body, sampling_params, top_logprobs
+from .http_common import error_answer, json_body, sampling_params, shutting_down, top_logprobs
 from .messages import SamplingParams
 from .sse import DONE, EventStream, until_disconnect
 from .tokenizer_manager import Answer, RequestError, TokenizerManager
@@ -51,6 +51,8 @@ class OpenAiApi:
         return await self._answer(request, chat=False)
 
     async def _answer(self, request: Request, chat: bool) -> Any:
+        if self._manager.draining:
+            return shutting_down()
         try:
             if not request.headers.get("content-type", "").startswith("application/json"):
                 raise RequestError("Content-Type must be application/json.")

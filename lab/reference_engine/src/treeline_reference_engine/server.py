@@ -102,7 +102,7 @@ class Server:
             self._launcher.died_in_service()
 
     def _up(self) -> None:
-        if self._native.status is Status.STARTING:
+        if self._native.status is Status.STARTING and not self._manager.draining:
             self._native.status = Status.UP
             _log.info("The server is fired up and ready to roll!")
 
@@ -110,7 +110,7 @@ class Server:
         try:
             warm_up(self._args)
         except (OSError, http.client.HTTPException, RuntimeError) as error:
-            if self._uvicorn.should_exit:
+            if self._manager.draining or self._uvicorn.should_exit:
                 return
             _log.error("Initialization failed. warmup error: %s", error)
             os.kill(os.getpid(), signal.SIGQUIT)
@@ -128,7 +128,7 @@ class Server:
 
     def _begin_drain(self) -> None:
         if self._drain is None:
-            self._native.status = Status.DRAINING
+            self._manager.draining = True
             self._drain = asyncio.get_running_loop().create_task(self._drain_and_exit())
 
     async def _drain_and_exit(self) -> None:

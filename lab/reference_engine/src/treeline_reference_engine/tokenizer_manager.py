@@ -112,7 +112,10 @@ def logprob_info(logprobs: list[TokenLogprobs], ids: list[int]) -> dict[str, Any
 
 
 class TokenizerManager:
-    """Sends requests to the scheduler and hands its news to whoever waits for them."""
+    """Sends requests to the scheduler and hands its news to whoever waits for them.
+
+    ``draining`` is set by the server once it is to end: the endpoints take no new request then.
+    """
 
     def __init__(
         self, args: ServerArgs, tokenizer: Tokenizer, link: Connection, ready: Ready, metrics: Metrics | None
@@ -123,6 +126,7 @@ class TokenizerManager:
         self.metrics = metrics
         self.state: dict[str, Any] = {}
         self.last_news = 0.0
+        self.draining = False
         self.on_leave: Callable[[str], None] = lambda reason: None
         self.on_death: Callable[[], None] = lambda: None
         self.on_rank_death: Callable[[Died], None] = lambda death: None
@@ -171,10 +175,6 @@ class TokenizerManager:
             self.on_rank_death(message)
         elif isinstance(message, Announce):
             self.on_announce()
-
-    def count(self, name: str) -> int:
-        """Sum of ``running``, ``waiting`` or ``tokens`` over the lanes."""
-        return sum(lane[name] for lane in self.state.get("lanes", []))
 
     def check_length(self, ids: list[int]) -> None:
         """Raise RequestError for an empty or too long prompt."""
