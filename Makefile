@@ -94,7 +94,7 @@ molecule: $(VENV)/.dev lab-requirements
 
 # -- too long for every run ----------------------------------------------------------------------------
 # One after the other, each within half an hour; what one call leaves undone, the next call of the same target does.
-LONG := long-analysis long-rootfs long-profiles long-rollout long-rollout-faults long-kills long-host-faults long-disks long-clock long-hosts long-trials
+LONG := long-analysis long-rootfs long-profiles long-rollout long-rollout-faults long-kills long-host-faults long-disks long-clock long-hosts-grid long-hosts-frontier long-trials
 # sudo forgets the environment; the settings of these tests come along by name.
 LONG_SETTINGS := $(filter TREELINE_LONG_%,$(.VARIABLES))
 LONG_PYTEST = $(SUDO) env PATH="$$PATH" $(foreach name,$(LONG_SETTINGS),$(name)='$($(name))') $(BIN)/pytest -m long
@@ -130,8 +130,11 @@ long-disks: $(VENV)/.dev lab-requirements ## full disks on either side, a journa
 long-clock: $(VENV)/.dev lab-requirements ## a clock that jumps by two days
 	$(LONG_PYTEST) tests/long/test_clock.py
 
-long-hosts: $(VENV)/.dev lab-requirements ## four hosts against one: wall time, nothing done twice
-	$(LONG_PYTEST) tests/long/test_many_hosts.py
+long-hosts-grid: $(VENV)/.dev lab-requirements ## four hosts against one on a grid: wall time, nothing done twice
+	$(LONG_PYTEST) tests/long/test_many_hosts.py -k grid
+
+long-hosts-frontier: $(VENV)/.dev lab-requirements ## the same on a frontier of four slices, and of one
+	$(LONG_PYTEST) tests/long/test_many_hosts.py -k frontier
 
 long-trials: $(VENV)/.dev lab-requirements ## 250 trials in one command: no growth of the time per trial
 	$(LONG_PYTEST) tests/long/test_many_trials.py

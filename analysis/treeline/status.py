@@ -8,17 +8,22 @@ from pathlib import Path
 
 from treeline import plan as planner
 from treeline.controller import liveness
-from treeline.live.state import step_of
+from treeline.live.state import state_of, step_of
 from treeline.live.steps import Step, steps_left
+from treeline.live.view import far, maps
 from treeline.plain import clean
 from treeline.plan import History
 from treeline.progress import duration
 from treeline.records import Run, Started, Sweep, seconds_between, utc_now
 from treeline.store import SweepStore, TrialLog
 
+# The map is not cut to a terminal here: it may go to a file.
+_WIDTH = 110
+_HEIGHT = 400
+
 
 def status_lines(sweep_dir: Path) -> list[str]:
-    """Return what is done, what runs where, and what is left. Raises StoreError."""
+    """Return what is done, what runs where, what is left, and the map so far. Raises StoreError."""
     store = SweepStore(sweep_dir)
     sweep, log = store.read_sweep(), store.read_trials()
     steps = steps_left(sweep_dir)
@@ -30,9 +35,13 @@ def status_lines(sweep_dir: Path) -> list[str]:
         _trials_line(sweep, log),
         *known_lines(sweep, log),
     ]
+    state = state_of(sweep, log, utc_now(), steps)
+    if sweep.finished_at is None:
+        lines.append(far(state))
     lines += [f"  {_claim_line(claim, steps)}" for claim in log.unfinished if not _given_up(claim, log)]
     if log.torn_bytes:
         lines.append(f"  the last line of trials.jsonl is cut ({log.torn_bytes} bytes); it is left out")
+    lines += [line.plain.rstrip() for line in maps(state.cells, _WIDTH, _HEIGHT)]
     lines.append(_next_step(sweep))
     return lines
 

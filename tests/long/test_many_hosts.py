@@ -110,6 +110,7 @@ def swept(target: Target, results: Path, **asked: Any) -> Swept:
         ready_timeout=120,
         concurrency=1,
         treeline_max_tokens=16,
+        treeline_canaries_single=2,
         **asked,
     )
     return Swept(time.monotonic() - began, there.lines())

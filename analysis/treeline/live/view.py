@@ -39,11 +39,11 @@ def lines(state: State, width: int, height: int, note: str = "") -> list[Text]:
     verdicts = [_verdict(state, at) for at in range(len(state.verdicts))]
     tail = [Text(note, "dim")] if note else []
     fixed = len(head) + len(flights) + len(tail) + (len(verdicts) + 1 if verdicts else 0)
-    maps = list(_maps(state.cells, width, height - fixed - 1))
+    drawn = list(maps(state.cells, width, height - fixed - 1))
     every = [*head, *flights]
     if verdicts:
         every += [Text("last verdicts", "bold"), *verdicts]
-    every += [*maps, *tail]
+    every += [*drawn, *tail]
     return [_cut(line, width) for line in every[: max(1, height - 1)]]
 
 
@@ -69,12 +69,17 @@ def _progress(state: State, width: int) -> Text:
     total = state.done + state.left
     size = max(8, min(30, width - 58))
     filled = round(size * state.done / total) if total else 0
+    text = Text.assemble(("#" * filled, "green"), ("-" * (size - filled), "dim"))
+    text.append(f" {far(state)}")
+    return text
+
+
+def far(state: State) -> str:
+    """How far it is: trials done and left, time spent and left."""
     left = "time left not known yet" if state.left_s is None else f"about {duration(state.left_s)} left"
     if not state.left:
         left = "none left"
-    text = Text.assemble(("#" * filled, "green"), ("-" * (size - filled), "dim"))
-    text.append(f" {state.done} done, {state.left} left; {duration(state.elapsed_s)} so far, {left}")
-    return text
+    return f"{state.done} done, {state.left} left; {duration(state.elapsed_s)} so far, {left}"
 
 
 def _flight(flight: Flight) -> Text:
@@ -91,7 +96,7 @@ def _verdict(state: State, at: int) -> Text:
     return Text("  " + clean(verdict_line(line)), _STATUS.get(line.status, "red"))
 
 
-def _maps(cells: Mapping[RestartKey, CellState], width: int, room: int) -> Iterable[Text]:
+def maps(cells: Mapping[RestartKey, CellState], width: int, room: int) -> Iterable[Text]:
     """Budget x maxreq of every slice as characters, as many slices as there is room for, and their legend."""
     keys = sorted(cells, key=lambda key: (key.slice_label, key.budget, key.maxreq))
     keys = [key for key in keys if key.speculative]

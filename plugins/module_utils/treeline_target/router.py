@@ -80,7 +80,7 @@ class Router:
         try:
             for worker in listed:
                 self._send("DELETE", "/workers/%s" % quote(worker.worker_id, safe=""), None)
-            while self.find():
+            while self._find_by(deadline):
                 if time.monotonic() >= deadline:
                     raise RouterError(
                         "%s is still on the router's list after %g s" % (self.worker_url, timeout_s)
@@ -102,12 +102,9 @@ class Router:
         Entries with the ids `leaving` may be gone a moment later: the router answers before it deletes.
         """
         deadline = time.monotonic() + _LEAVE_S
-        while time.monotonic() < deadline:
-            try:
-                if not any(worker.worker_id in leaving for worker in self.find()):
-                    break
-            except RouterError:  # asked again: what failed may have been this very question
-                pass
+        while any(worker.worker_id in leaving for worker in self._find_by(deadline)):
+            if time.monotonic() >= deadline:
+                break
             time.sleep(POLL_S)
         self.register(_TIMEOUT_S)
 
@@ -120,7 +117,7 @@ class Router:
         Raises RouterError when the router does not list it as healthy in time.
         """
         deadline = time.monotonic() + timeout_s
-        found = self.find()
+        found = self._find_by(deadline)
         if any(worker.healthy and (worker.known or not self.worker_key) for worker in found):
             return False
         body: dict[str, Any] = {"url": self.worker_url}
@@ -133,8 +130,21 @@ class Router:
                 state = "lists it as unhealthy" if found else "does not list it"
                 raise RouterError("the router %s: %s, after %g s" % (state, self.worker_url, timeout_s))
             time.sleep(POLL_S)
-            found = self.find()
+            found = self._find_by(deadline)
         return True
+
+    def _find_by(self, deadline: float) -> list[Worker]:
+        """The same as `find`, asked again until then: a busy router that is slow once spoils no change.
+
+        Raises RouterError.
+        """
+        while True:
+            try:
+                return self.find()
+            except RouterError:
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(POLL_S)
 
     def _wait_until_idle(self, deadline: float, timeout_s: float) -> str:
         """Return once the worker has been idle for SETTLE_S, with a note where it could not be asked."""

@@ -106,7 +106,13 @@ def results(tmp_path: Path) -> Path:
     first = SweepFolder(tmp_path / SWEEP_ID, item(8), item(16), item(32))
     first.run(item(8), class_="ok", phase="serving")
     first.start(item(16), controller=ALIVE)
-    ended = Run(controller=DEAD, started_at="x", ended_at="y", outcome="complete", reason="all done")
+    ended = Run(
+        controller=DEAD,
+        started_at="2025-01-01T00:00:00.000Z",
+        ended_at="2025-01-01T01:00:00.000Z",
+        outcome="complete",
+        reason="all done",
+    )
     done = SweepFolder(tmp_path / "20250101T000000Z-abcdef02", item(8), runs=[ended], finished_at="z")
     done.start(item(8), controller=DEAD)
     return tmp_path
@@ -136,8 +142,10 @@ def test_status_tells_what_is_done_what_runs_and_what_is_left(results: Path) -> 
     assert "trials: 1 finished (1 ok), 1 items not begun" in output
     assert "[lab1] budget 16 topk 8 maxreq 64 graphs on: under way for" in output
     assert "works" in output
+    assert "1 done, 2 left" in output
+    assert "rows: budget, columns: maxreq" in output
     code, output = treeline("status", "2025", "--results", str(results))
-    assert "last run: complete at y: all done" in output
+    assert "last run: complete at 2025-01-01T01:00:00.000Z: all done" in output
     assert "interrupted; it is run again by the next run" in output
 
 
@@ -156,7 +164,13 @@ def test_a_search_tells_what_is_known_and_what_is_open(tmp_path: Path) -> None:
 
 
 def test_a_complete_sweep_that_owes_a_restore_says_what_to_do(tmp_path: Path) -> None:
-    ended = Run(controller=DEAD, started_at="x", ended_at="y", outcome="complete", reason="NOT restored")
+    ended = Run(
+        controller=DEAD,
+        started_at="2025-01-01T00:00:00.000Z",
+        ended_at="2025-01-01T01:00:00.000Z",
+        outcome="complete",
+        reason="NOT restored",
+    )
     SweepFolder(tmp_path / SWEEP_ID, item(8), runs=[ended], outcome="complete")
     _, output = treeline("status", "--results", str(tmp_path))
     assert "complete, but not restored: run the same command again" in output

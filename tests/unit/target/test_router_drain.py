@@ -101,13 +101,22 @@ def test_a_drained_worker_is_off_the_list(served: tuple[Router, router.Router]) 
     assert made.urls == [OTHER]
 
 
+def test_a_router_that_is_slow_once_is_asked_again(served: tuple[Router, router.Router]) -> None:
+    made, client = served
+    made.after_delete = ["GET /workers"]
+    assert client.drain(10)[0]
+    made.refuse = ["GET /workers"]
+    assert client.register(10)
+    assert made.urls == sorted((WORKER, OTHER))
+
+
 def test_a_router_that_does_not_tell_after_a_deletion_gets_the_worker_back(
     served: tuple[Router, router.Router],
 ) -> None:
     made, client = served
-    made.after_delete = ["GET /workers"]
+    made.after_delete = ["GET /workers"] * 3
     with pytest.raises(router.RouterError, match="does not tell its workers"):
-        client.drain(10)
+        client.drain(0.3)
     assert made.urls == sorted((WORKER, OTHER))
     assert "DELETE /workers/id-0" in made.asked
 
@@ -116,10 +125,10 @@ def test_a_deletion_that_is_still_under_way_is_not_taken_for_a_listed_worker(
     served: tuple[Router, router.Router],
 ) -> None:
     made, client = served
-    made.lingers = 0.6
-    made.after_delete = ["GET /workers"]
+    made.lingers = 1.2
+    made.after_delete = ["GET /workers"] * 3
     with pytest.raises(router.RouterError, match="does not tell its workers"):
-        client.drain(10)
+        client.drain(0.3)
     assert made.urls == sorted((WORKER, OTHER))
     assert "id-0" not in made.entries
 
@@ -138,6 +147,6 @@ def test_a_second_deletion_that_fails_gets_the_worker_back(
 
 def test_what_keeps_it_off_the_list_is_told_beside_what_failed(served: tuple[Router, router.Router]) -> None:
     made, client = served
-    made.after_delete = ["GET /workers", "POST /workers"]
+    made.after_delete = ["GET /workers"] * 3 + ["POST /workers"]
     with pytest.raises(router.RouterError, match=r"does not tell .*not back on the list: .* 500 to POST"):
-        client.drain(10)
+        client.drain(0.3)
