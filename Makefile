@@ -78,16 +78,16 @@ unit: $(VENV)/.dev
 	pytest tests/unit tests/notebooks --numprocesses 2 --dist loadfile
 
 lab-tests: $(VENV)/.dev lab-requirements
-	$(SUDO) env PATH="$$PATH" $(BIN)/pytest tests/lab -m "not long"
+	$(SUDO) env PATH="$$PATH" $(BIN)/pytest tests/lab -m "not long" --durations=12
 
 # These run in the other stream, so that both take about as long.
 FAULT_AND_ROLLOUT := $(wildcard $(addprefix tests/playbook/test_,rollout.py fault_profiles.py node_faults.py))
 
 playbook-tests: $(VENV)/.dev lab-requirements
-	$(SUDO) env PATH="$$PATH" $(BIN)/pytest tests/playbook -m "not long" $(FAULT_AND_ROLLOUT:%=--ignore=%)
+	$(SUDO) env PATH="$$PATH" $(BIN)/pytest tests/playbook -m "not long" --durations=12 $(FAULT_AND_ROLLOUT:%=--ignore=%)
 
 fault-and-rollout-tests: $(VENV)/.dev lab-requirements
-	$(SUDO) env PATH="$$PATH" $(BIN)/pytest $(FAULT_AND_ROLLOUT) -m "not long"
+	$(SUDO) env PATH="$$PATH" $(BIN)/pytest $(FAULT_AND_ROLLOUT) -m "not long" --durations=12
 
 molecule: $(VENV)/.dev lab-requirements
 	cd roles/sglang_ddtree && molecule test --all
