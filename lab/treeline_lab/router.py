@@ -29,6 +29,8 @@ ExecStart=/usr/bin/python3 -m sglang_router.launch_router --host {address} --por
 --policy round_robin --prometheus-port 29000
 Restart=on-failure
 RestartSec=1
+# Two sockets for each request under way; systemd's 1024 are soon used up.
+LimitNOFILE=16384
 [Install]
 WantedBy=multi-user.target
 """
