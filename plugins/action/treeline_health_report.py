@@ -26,6 +26,8 @@ class ActionModule(ActionBase):
             self._display.display(one.line)
         bad = [one.host for one in found if not one.healthy]
         summary = f"{len(found) - len(bad)} of {len(found)} hosts are well"
+        if not bad:  # a failure prints its message by itself
+            self._display.display(summary)
         return result | {
             "changed": False,
             "failed": bool(bad),
