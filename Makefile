@@ -94,7 +94,7 @@ molecule: $(VENV)/.dev lab-requirements
 
 # -- too long for every run ----------------------------------------------------------------------------
 # One after the other, each within half an hour; what one call leaves undone, the next call of the same target does.
-LONG := long-analysis long-rootfs long-profiles long-rollout long-rollout-faults long-kills long-host-faults long-disks long-clock long-hosts-grid long-hosts-frontier long-trials
+LONG := long-analysis long-lab long-profiles long-rollout long-rollout-faults long-kills long-host-faults long-disks long-clock long-hosts-grid long-hosts-frontier long-trials
 # sudo forgets the environment; the settings of these tests come along by name.
 LONG_SETTINGS := $(filter TREELINE_LONG_%,$(.VARIABLES))
 LONG_PYTEST = $(SUDO) env PATH="$$PATH" $(foreach name,$(LONG_SETTINGS),$(name)='$($(name))') $(BIN)/pytest -m long
@@ -106,7 +106,7 @@ test-long: ## all long-... targets, one after the other (hours)
 long-analysis: $(VENV)/.dev ## 1,000,000 measurements in 10 s, 100,000,000 requests in 60 s, in 4 GB
 	$(BIN)/python tests/bench/bench_analysis.py --measurements 1000000 --requests 100000000
 
-long-rootfs: $(VENV)/.dev lab-requirements ## a root file system whose build is killed half-way
+long-lab: $(VENV)/.dev lab-requirements ## a root file system whose build is killed, a lease whose cable is out
 	$(LONG_PYTEST) tests/lab
 
 long-profiles: $(VENV)/.dev lab-requirements ## every fault profile of the reference engine through sweep.yml
