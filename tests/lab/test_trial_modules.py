@@ -323,7 +323,7 @@ def test_lines_that_journald_dropped_are_counted(host: TrialHost) -> None:
     assert "journald suppressed" in " ".join(evidence["notes"])
 
 
-# ssh needs a minute and a half to give a dead link up.
+# A dead link is noticed last of all: that case takes a minute and a half.
 @pytest.mark.parametrize("how", ["killed", pytest.param("cable out", marks=pytest.mark.long)])
 def test_a_lease_ends_when_its_controller_is_gone_in_the_middle_of_a_module(
     host: TrialHost, how: str
