@@ -114,6 +114,10 @@ notes:
   description: What could not be had, and what was lost.
   returned: success
   type: list
+take_again:
+  description: The lease is gone, and what the sweep owes to this host still stands on it, as after a reboot.
+  returned: always
+  type: bool
 sizes:
   description: Bytes of each file.
   returned: success
@@ -166,9 +170,15 @@ def main() -> None:
             )
         )
     except ERRORS as error:
-        module.fail_json(msg=str(error), lease_lost=bool(lost))
+        module.fail_json(msg=str(error), lease_lost=bool(lost), take_again=_owed(lost))
     notes = [*collected["notes"], *([lost] if lost else [])]
-    module.exit_json(**{"changed": True, **collected, "notes": notes, "lease_lost": bool(lost)})
+    told = {"notes": notes, "lease_lost": bool(lost), "take_again": _owed(lost)}
+    module.exit_json(**{"changed": True, **collected, **told})
+
+
+def _owed(lost: str) -> bool:
+    """Whether the lease is gone but not what is owed; a restore, by whomever, deletes the snapshot."""
+    return bool(lost) and files.PATHS.snapshot.exists()
 
 
 def _renew(given: dict) -> str:

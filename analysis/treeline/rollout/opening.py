@@ -124,9 +124,10 @@ def close_rollout(store: RolloutStore, me: Controller) -> tuple[Outcome, str]:
         run = next((one for one in reversed(rollout.runs) if one.controller == me), None)
         since = run.started_at if run is not None else ""
         told = {host: line for host, line in latest.items() if line.at >= since}
-        good = [host for host, line in told.items() if line.state in WELL]
-        bad = [host for host, line in told.items() if line.state not in WELL]
-        missing = [host for wave in rollout.waves for host in wave.hosts if host not in told]
+        turns = [host for wave in rollout.waves for host in wave.hosts]
+        good = [host for host in turns if host in told and told[host].state in WELL]
+        bad = [host for host in turns if host in told and told[host].state not in WELL]
+        missing = [host for host in turns if host not in told]
         outcome: Outcome = "complete" if not bad and not missing else "stopped" if bad else "incomplete"
         reason = _reason(good, bad, missing)
         if run is not None:
