@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from harness import PRODUCTION, ROOT, Target, eventually, sys_python
+from harness import PRODUCTION, ROOT, Target, eventually, playbook_command, sys_python
 from msgspec.structs import replace
 from treeline import provenance
 from treeline.keys import RestartKey
@@ -57,10 +57,9 @@ class Fleet(Target):
 
     def command(self, playbook: str, **extra: Any) -> list[str]:
         """The command line a user would type; the inventory holds what is special about the fleet."""
-        program = str(Path(sys.executable).parent / "ansible-playbook")
         given = {"treeline_results_dir": str(self.results), **extra}
         flags = given.pop("flags", [])
-        return [program, playbook, "-i", str(self.inventory), "-e", json.dumps(given), *flags]
+        return playbook_command(playbook, self.inventory, given, *flags)
 
     def with_results(self, results: Path) -> Fleet:
         """The same hosts with a results folder of its own."""

@@ -132,8 +132,7 @@ class Target:
             "treeline_report_page": False,
             **extra,
         }
-        argv = [str(Path(sys.executable).parent / "ansible-playbook"), playbook, "-i", str(self.inventory)]
-        return [*argv, "-e", json.dumps(given)]
+        return playbook_command(playbook, self.inventory, given)
 
     def start(self, playbook: str, **extra: Any) -> subprocess.Popen[str]:
         """Start a playbook in the background; its output goes to a file beside the results."""
@@ -152,17 +151,7 @@ class Target:
 
     def run(self, playbook: str, expect: int | None = 0, timeout: float = 280, **extra: Any) -> str:
         """Run a playbook to its end; its output. Fails when the exit code is not `expect`."""
-        done = subprocess.run(
-            self.command(playbook, **extra),
-            cwd=ROOT,
-            env=environment(),
-            text=True,
-            timeout=timeout,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            check=False,
-        )
+        done = finish(self.command(playbook, **extra), timeout)
         if expect is not None and done.returncode != expect:
             raise AssertionError(f"{playbook} exited {done.returncode}, not {expect}:\n{done.stdout[-6000:]}")
         return done.stdout
@@ -218,6 +207,27 @@ def environment() -> Mapping[str, str]:
         "ANSIBLE_FORCE_COLOR": "0",
         "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
     }
+
+
+def playbook_command(playbook: str, inventory: Path, given: Mapping[str, Any], *flags: str) -> list[str]:
+    """The command line a user would type in this checkout."""
+    program = str(Path(sys.executable).parent / "ansible-playbook")
+    return [program, playbook, "-i", str(inventory), "-e", json.dumps(given), *flags]
+
+
+def finish(argv: list[str], timeout: float = 120, **environ: str) -> subprocess.CompletedProcess[str]:
+    """Run such a command to its end; all that it says is in `stdout`."""
+    return subprocess.run(
+        argv,
+        cwd=ROOT,
+        env={**environment(), **environ},
+        text=True,
+        timeout=timeout,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
 
 
 def eventually(what: str, condition: Callable[[], Any], timeout: float = 90, every: float = 0.3) -> Any:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import ROOT, environment
+from harness import finish, playbook_command
 
 CASES: list[tuple[dict[str, Any], list[str]]] = [
     ({"budget": "abc"}, ["budget", "'abc'", "whole number"]),
@@ -30,19 +29,8 @@ CASES: list[tuple[dict[str, Any], list[str]]] = [
 def run(
     inventory: Path, given: dict[str, Any], tmp_path: Path, **environ: str
 ) -> subprocess.CompletedProcess[str]:
-    argv = [str(Path(sys.executable).parent / "ansible-playbook"), "sweep.yml", "-i", str(inventory)]
-    argv += ["-e", json.dumps({"treeline_results_dir": str(tmp_path / "results"), **given})]
-    return subprocess.run(
-        argv,
-        cwd=ROOT,
-        env={**environment(), **environ},
-        text=True,
-        timeout=120,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
+    asked = {"treeline_results_dir": str(tmp_path / "results"), **given}
+    return finish(playbook_command("sweep.yml", inventory, asked), **environ)
 
 
 @pytest.fixture

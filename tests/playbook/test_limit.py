@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from harness import ROOT, environment
+from harness import finish, playbook_command
 
 ASKED = {
     "sweep.yml": {"budget": "8"},
@@ -47,18 +44,7 @@ def play(playbook: str, tmp_path: Path, *flags: str, **environ: str) -> tuple[in
     inventory = tmp_path / "hosts.yml"
     inventory.write_text(INVENTORY)
     given = {"treeline_results_dir": str(tmp_path / "results"), **ASKED.get(playbook, {})}
-    program = str(Path(sys.executable).parent / "ansible-playbook")
-    done = subprocess.run(
-        [program, playbook, "-i", str(inventory), "-e", json.dumps(given), *flags],
-        cwd=ROOT,
-        env={**environment(), **environ},
-        text=True,
-        timeout=120,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
+    done = finish(playbook_command(playbook, inventory, given, *flags), **environ)
     assert "Traceback" not in done.stdout
     return done.returncode, " ".join(done.stdout.split())
 

@@ -101,19 +101,25 @@ def test_a_bad_catalogue_is_named(tmp_path: Path) -> None:
     assert "own.yml" in output
 
 
+def ended(reason: str) -> Run:
+    """A run that came to the end of its plan."""
+    return Run(
+        controller=DEAD,
+        started_at="2025-01-01T00:00:00.000Z",
+        ended_at="2025-01-01T01:00:00.000Z",
+        outcome="complete",
+        reason=reason,
+    )
+
+
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
     first = SweepFolder(tmp_path / SWEEP_ID, item(8), item(16), item(32))
     first.run(item(8), class_="ok", phase="serving")
     first.start(item(16), controller=ALIVE)
-    ended = Run(
-        controller=DEAD,
-        started_at="2025-01-01T00:00:00.000Z",
-        ended_at="2025-01-01T01:00:00.000Z",
-        outcome="complete",
-        reason="all done",
+    done = SweepFolder(
+        tmp_path / "20250101T000000Z-abcdef02", item(8), runs=[ended("all done")], finished_at="z"
     )
-    done = SweepFolder(tmp_path / "20250101T000000Z-abcdef02", item(8), runs=[ended], finished_at="z")
     done.start(item(8), controller=DEAD)
     return tmp_path
 
@@ -164,14 +170,7 @@ def test_a_search_tells_what_is_known_and_what_is_open(tmp_path: Path) -> None:
 
 
 def test_a_complete_sweep_that_owes_a_restore_says_what_to_do(tmp_path: Path) -> None:
-    ended = Run(
-        controller=DEAD,
-        started_at="2025-01-01T00:00:00.000Z",
-        ended_at="2025-01-01T01:00:00.000Z",
-        outcome="complete",
-        reason="NOT restored",
-    )
-    SweepFolder(tmp_path / SWEEP_ID, item(8), runs=[ended], outcome="complete")
+    SweepFolder(tmp_path / SWEEP_ID, item(8), runs=[ended("NOT restored")], outcome="complete")
     _, output = treeline("status", "--results", str(tmp_path))
     assert "complete, but not restored: run the same command again" in output
 

@@ -95,11 +95,11 @@ def test_a_tool_that_hangs_is_killed_with_its_children_and_not_waited_for(tmp_pa
 
 def test_commas_in_a_process_name_belong_to_it(tmp_path: Path) -> None:
     path = tool(
-        tmp_path, 'echo "42, /root/tools/mem, hog, 818, GPU-abc"; echo "43, [Not Found], [N/A], GPU-abc"'
+        tmp_path, 'echo "42, /opt/tools/mem, hog, 818, GPU-abc"; echo "43, [Not Found], [N/A], GPU-abc"'
     )
     table = gpu_tool.query(path, "compute-apps", ("pid", "process_name", "used_memory", "gpu_uuid"))
     assert table.rows == (
-        ("42", "/root/tools/mem, hog", "818", "GPU-abc"),
+        ("42", "/opt/tools/mem, hog", "818", "GPU-abc"),
         ("43", "[Not Found]", "[N/A]", "GPU-abc"),
     )
 
