@@ -137,7 +137,8 @@ def _keep_evidence(store: SweepStore, ended: Ended) -> Kept:
 def _classify(journal: Path, kernel: Path | None, steps: Steps, remarks: list[str]) -> LogVerdict | None:
     """What the log says. A log that cannot be read is a remark: the verdict rests on the other facts then."""
     try:
-        return classify_journal(journal, alive=_is_alive(steps), kernel=kernel)
+        since = steps.begin.get("at_realtime_usec", int)
+        return classify_journal(journal, alive=_is_alive(steps), kernel=kernel, kernel_since=since)
     except (OSError, ValueError) as error:
         remarks.append(f"the journal cannot be read: {error}")
         return None

@@ -187,7 +187,12 @@ def evidence(host: FoundHost, marks: dict[str, Any], folder: Path) -> tuple[dict
 
 def decide(marks: dict[str, Any], found: dict[str, Any], folder: Path) -> verdict.Verdict:
     """The verdict on a trial that served and was loaded without complaint."""
-    log = classify_journal(folder / "journal.jsonl.gz", alive=True, kernel=folder / "kernel.jsonl.gz")
+    log = classify_journal(
+        folder / "journal.jsonl.gz",
+        alive=True,
+        kernel=folder / "kernel.jsonl.gz",
+        kernel_since=marks["at_realtime_usec"],
+    )
     steps = Steps.of(
         {
             "begin": marks,
@@ -208,8 +213,8 @@ def test_a_planted_xid_voids_the_trial_and_takes_the_host_out(
     take(host, [ENGINE])
     standins.plant_kernel_line(gpus, standins.xid_line(48))  # before this trial: none of its business
     marks = begin(host)
+    standins.plant_kernel_line(gpus, standins.xid_line(79))  # of this trial, if not of its process
     host.start_trial([ENGINE], f"{STAND_IN} --port 31990")
-    standins.plant_kernel_line(gpus, standins.xid_line(79))
     standins.plant_kernel_line(gpus, standins.xid_line(154))
     found, folder = evidence(host, marks, tmp_path)
     assert found["kernel"]["lines"] == 2

@@ -166,8 +166,9 @@ def test_a_clean_exit_that_systemd_forgot_is_a_death(host: TrialHost) -> None:
     assert result["died_at_monotonic"] is not None
 
     evidence, folder = host.evidence(marks)
-    everything = host.run("journalctl", "--output=json", f"--after-cursor={marks['cursor']}")
-    assert "that was all" in messages(folder), everything
+    assert "that was all" in messages(folder)
+    # From the very first line on: systemd's own, unless the engine's overtook it on the way to the journal.
+    assert "Starting sglang-ddtree-trial.service - Trial..." in messages(folder)
     assert evidence["end"]["ours"] is False
     assert evidence["end"]["invocation_id"] == result["invocation_id"]
     # It was not ordered to stop: a clean exit of its own is the trial's doing.

@@ -67,6 +67,7 @@ def command(
                 source,
                 alive=alive if alive is not None else known,
                 kernel=kernel or beside,
+                kernel_since=0 if beside and not kernel else None,  # a trial's own has no others
                 catalogue=list(catalogues),
                 expected_width=width,
                 explain=explain,

@@ -22,6 +22,7 @@ def classify_journal(
     *,
     alive: bool | None,
     kernel: Source | None = None,
+    kernel_since: int | None = None,
     catalogue: Path | Sequence[Path] | None = None,
     expected_width: int | None = None,
     explain: bool = False,
@@ -34,6 +35,8 @@ def classify_journal(
     alive: whether the unit was active when the journal was taken; None: infer it from the log. Then a text
     without any mark of an engine or a journal is `unknown`.
     kernel: the kernel's lines of the same time, where they are not in `source`.
+    kernel_since: those from this time on count, in microseconds since the epoch; None: those since the start
+    of the life. A trial begins before its process does: what fails meanwhile is the trial's business.
     catalogue: the user's own classes, added to the built-in ones (same id replaces, later files win); None:
     the files named in the environment variable TREELINE_CATALOGUE, if any.
     expected_width: verify width in tokens per request that graphs should have been captured for.
@@ -47,7 +50,7 @@ def classify_journal(
     life = reader.read(source)
     placed: list[Match] = []
     if kernel is not None:
-        placed = list(_placed(life, Reader(loaded, needles, kernel=True).read(kernel)))
+        placed = list(_placed(life, Reader(loaded, needles, kernel=True).read(kernel), kernel_since))
     judge = Judge(life, loaded, reader.explains, placed)
     return judge.verdict(alive, expected_width=expected_width, explain=explain)
 
@@ -66,11 +69,13 @@ def search_engine() -> tuple[str, str]:
     return scanner.name, scanner.note
 
 
-def _placed(life: Life, kernel: Life) -> Iterator[Match]:
-    """Yield what a separate kernel log shows, at its time in a life."""
+def _placed(life: Life, kernel: Life, since: int | None) -> Iterator[Match]:
+    """Yield what a separate kernel log shows since a time (None: in the life), at its time in the life."""
     for match in kernel.matches:
-        if match.signature.source == "any" and not life.too_old(match.entry.at):
-            entry = match.entry._replace(offset=life.place(match.entry.at), line_no=None)
+        at = match.entry.at
+        counts = not life.too_old(at) if since is None else at is None or at >= since
+        if match.signature.source == "any" and counts:
+            entry = match.entry._replace(offset=life.place(at), line_no=None)
             yield match._replace(entry=entry)
 
 

@@ -137,8 +137,12 @@ def _lines(spec: Spec, invocation_id: str) -> Iterator[bytes]:
     if invocation_id and not spec.cursor:
         yield from journal.stream(journal.invocation_query(invocation_id), JOURNAL_TIMEOUT_S)
         return
-    start = "--after-cursor=%s" % spec.cursor if spec.cursor else journal.since(spec.since_realtime_usec)
-    for line in journal.stream([start, *journal.unit_query(spec.unit)], JOURNAL_TIMEOUT_S):
+    matches = journal.unit_query(spec.unit)
+    if spec.cursor:
+        found = journal.stream_after(spec.cursor, matches, JOURNAL_TIMEOUT_S)
+    else:
+        found = journal.stream([journal.since(spec.since_realtime_usec), *matches], JOURNAL_TIMEOUT_S)
+    for line in found:
         if not invocation_id or belongs(line, invocation_id):
             yield line
 

@@ -135,6 +135,19 @@ def _lines(process: subprocess.Popen[bytes], deadline: float, timeout_s: float) 
         raise JournalError("journalctl exited %d: %s" % (process.returncode, said or "no output"))
 
 
+def stream_after(cursor: str, matches: Sequence[str], timeout_s: float) -> Generator[bytes, None, None]:
+    """Lines of the entries after a cursor that match, as `stream` gives them. Raises JournalError.
+
+    Not by `--after-cursor`: up to systemd 252 at least, that skips one entry whether or not it is the
+    cursor's own, so that the first one that matches is lost.
+    """
+    own = json.dumps(cursor).encode()
+    for line in stream(["--cursor=%s" % cursor, *matches], timeout_s):
+        if own in line and next(parse([line]), {}).get("__CURSOR") == cursor:
+            continue
+        yield line
+
+
 def parse(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
     """Journal entries as dicts; lines that are not JSON objects are left out."""
     for line in lines:

@@ -239,9 +239,9 @@ def _short_life(spec: Spec) -> str:
     """The id of a life that began after the cursor and was forgotten since: it ended cleanly. Else empty."""
     if not spec.cursor:
         return ""
-    query = ["--after-cursor=%s" % spec.cursor, "_PID=1", "UNIT=%s" % spec.unit]
+    matches = ["_PID=1", "UNIT=%s" % spec.unit]
     try:
-        found = journal.entries(query, LAST_LOOK_S)
+        found = list(journal.parse(journal.stream_after(spec.cursor, matches, LAST_LOOK_S)))
     except journal.JournalError:
         return ""
     ids = [entry.get("INVOCATION_ID") for entry in found]

@@ -76,13 +76,15 @@ def test_an_evidence_folder(tmp_path: Path, alive: bool, class_: str) -> None:
     (one,) = objects(run("classify", "--json", tmp_path))
     assert (one["class"], one["file"]) == (class_, str(tmp_path))
     xid = {
-        "__REALTIME_TIMESTAMP": "6000000",
+        "__REALTIME_TIMESTAMP": "4000000",  # before the process began: the trial had
         "_TRANSPORT": "kernel",
         "MESSAGE": "NVRM: Xid (PCI:0000:9b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off.",
     }
     (tmp_path / "kernel.jsonl.gz").write_bytes(gzip.compress(json.dumps(xid).encode() + b"\n"))
     (one,) = objects(run("classify", "--json", tmp_path))
     assert (one["class"], one["kind"]) == ("xid_bus", "node")
+    (one,) = objects(run("classify", "--json", "--kernel", tmp_path / "kernel.jsonl.gz", tmp_path))
+    assert one["class"] == class_
 
 
 def test_packed_standard_input() -> None:

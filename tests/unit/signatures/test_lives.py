@@ -105,6 +105,16 @@ def test_a_late_line_of_the_life_before_changes_nothing() -> None:
     assert classify_journal(lines, alive=None).class_ == "ok"
 
 
+@pytest.mark.parametrize(("at", "class_"), [(1, "ok"), (3, "xid_bus"), (6, "xid_bus")])
+def test_the_kernels_lines_of_a_trial_count_from_before_its_process(at: int, class_: str) -> None:
+    life = [systemd(STARTED, at=5), entry(ARGS, at=5), entry(decode(4.5), at=6)]
+    begun = int(json.loads(entry("", at=2))["__REALTIME_TIMESTAMP"])
+    xid = json.loads(entry("NVRM: Xid (PCI:0000:9b:00): 79, GPU has fallen off the bus.", at=at))
+    kernel = [json.dumps({**xid, "_TRANSPORT": "kernel", "SYSLOG_IDENTIFIER": "kernel"})]
+    assert classify_journal(life, alive=True, kernel=kernel, kernel_since=begun).class_ == class_
+    assert classify_journal(life, alive=True, kernel=kernel).class_ == ("ok" if at < 5 else "xid_bus")
+
+
 def test_last_words_without_a_life_belong_to_their_unit() -> None:
     """journald found the writer gone and knows only the unit."""
     alone = json.loads(entry(ILLEGAL, at=3))
