@@ -16,7 +16,7 @@ from treeline_target import redact
 from treeline import baselines, evidence, jsonl, node_facts, requests_table
 from treeline.controller import liveness
 from treeline.plain import clean
-from treeline.records import Finished, Provenance, utc_now
+from treeline.records import Finished, Provenance, Started, utc_now
 from treeline.references import references
 from treeline.signatures import LogVerdict, classify_journal
 from treeline.steps import Steps
@@ -57,7 +57,7 @@ def record(store: SweepStore, ended: Ended) -> Recorded:
 
     Raises:
         StoreError: something could not be written; the trial has no verdict then. Or it was not claimed, or
-            has a verdict already.
+            has a verdict already, or the run that claimed it is gone.
     """
     log = store.read_trials()
     claim = log.started.get(ended.trial_id)
@@ -77,6 +77,7 @@ def record(store: SweepStore, ended: Ended) -> Recorded:
     _keep_requests(store, ended.trial_id, kept)
     _keep_answers(ended.steps, kept)
     with store.lock():
+        _refuse_the_late(claim)
         moved = [store.append_measurement(measurement) for measurement in measured]
         moved.append(store.append_trial(line))
     kept.remarks.extend(f"a line that was never finished was moved to {path}" for path in moved if path)
@@ -85,6 +86,18 @@ def record(store: SweepStore, ended: Ended) -> Recorded:
         ended.archive.unlink(missing_ok=True)
         _tidy_incoming(store, ended.archive.parent)
     return Recorded(line, len(measured), tuple(kept.remarks))
+
+
+def _refuse_the_late(claim: Started) -> None:
+    """Raise StoreError where the run of a claim is gone: the next one may have begun the item again already.
+
+    This process outlives its run when ansible-playbook alone is killed; its workers are not told.
+    """
+    if liveness(claim.controller) == "dead":
+        raise StoreError(
+            f"trial {claim.trial_id} is not recorded: the run that claimed it (pid {claim.controller.pid} "
+            f"on {claim.controller.host}) is gone; the same command again measures it anew"
+        )
 
 
 def _keep_baseline(

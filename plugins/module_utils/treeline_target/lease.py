@@ -16,7 +16,7 @@ from typing import Any, Mapping, Optional
 
 from . import clock, systemd
 from .caller import Caller
-from .files import PATHS, Paths, locked, read_json, remove, write_atomic, write_json
+from .files import PATHS, Paths, StateFileError, locked, read_json, remove, write_atomic, write_json
 from .lease_units import SERVICE, TIMER, service_text, timer_text
 
 MIN_SECONDS = 2
@@ -215,16 +215,22 @@ def claim_expiry(paths: Paths = PATHS) -> bool:
             return False
         if held is None and not paths.snapshot.exists():
             return False
-        write_json(
-            paths.lease_fired,
-            {
-                "at": clock.utc_now(),
-                "boottime": clock.boottime(),
-                "monotonic": clock.monotonic(),
-                "holder": held["holder"] if held else {},
-            },
-            0o644,
-        )
+        try:
+            write_json(
+                paths.lease_fired,
+                {
+                    "at": clock.utc_now(),
+                    "boottime": clock.boottime(),
+                    "monotonic": clock.monotonic(),
+                    "holder": held["holder"] if held else {},
+                },
+                0o644,
+            )
+        except StateFileError:
+            # A new name for the lease itself needs no room, and a full /run must not keep a host down.
+            if held is None:
+                raise
+            paths.lease.replace(paths.lease_fired)
         return True
 
 

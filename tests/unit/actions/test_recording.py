@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow.parquet as pq
 import pytest
 from treeline import baselines
@@ -213,6 +214,17 @@ def test_what_cannot_be_recorded_is_an_error(store: SweepStore) -> None:
     with pytest.raises(StoreError, match="on record already"):
         record(store, ended(store, steps))
     assert len(store.read_trials().lines) == 2
+
+
+def test_a_worker_that_outlives_its_run_records_nothing(store: SweepStore) -> None:
+    path = store.folder / "trials.jsonl"
+    (line,) = store.read_trials().lines
+    gone = msgspec.structs.replace(line, controller=msgspec.structs.replace(line.controller, pid_start=1))
+    path.write_bytes(msgspec.json.encode(gone) + b"\n")
+    with pytest.raises(StoreError, match=r"-0001 is not recorded: the run that claimed it .* is gone"):
+        record(store, ended(store, good_steps(trial_id(store))))
+    assert store.read_trials().finished == {}
+    assert store.read_measurements() == ()
 
 
 def test_a_full_disk_leaves_no_verdict_and_earlier_lines_intact(store: SweepStore) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,19 @@ def test_a_late_module_is_told_that_the_lease_fired(paths: Paths) -> None:
     assert held["seconds_left"] < 0
     # A second attempt of the same restore goes on.
     assert lease.claim_expiry(paths)
+
+
+def test_without_room_for_the_mark_the_lease_itself_becomes_it(paths: Paths) -> None:
+    hold(paths, -2)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))  # as on a full disk, no byte can be written
+    try:
+        assert lease.claim_expiry(paths)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert lease.read_holder(paths) is None
+    with pytest.raises(lease.LeaseLostError, match=r"expired at .* and the found service was restored"):
+        lease.rearm({"seconds": 600, "holder": HOLDER}, paths)
 
 
 def test_a_lost_lease_file_still_restores_what_is_owed(paths: Paths) -> None:
