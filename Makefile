@@ -31,6 +31,9 @@ setup: $(VENV)/.base ## install Treeline into .venv
 lab-requirements: $(VENV)/.base
 	$(LAB) requirements --install
 
+lab-rootfs: lab-requirements
+	$(LAB) rootfs
+
 # -- the lab -------------------------------------------------------------------------------------------
 lab: lab-requirements ## boot the lab host of inventory/lab
 	ansible-playbook lab.yml -e lab_state=up
@@ -56,9 +59,10 @@ report: $(VENV)/.base ## write the newest sweep's report once more: table, summa
 	treeline report
 
 # -- tests ---------------------------------------------------------------------------------------------
-test: lint types unit ## lint, types, unit, lab, playbook and role tests
-	$(MAKE) lab-requirements
-	$(LAB) rootfs
+test: ## lint, types, unit, lab, playbook and role tests
+# Each of these keeps one core busy.
+	$(MAKE) --jobs=2 --output-sync=target --keep-going types lint lab-rootfs
+	$(MAKE) unit
 # Tests on hosts mostly wait, so two streams share two cores; each has labs of its own.
 	$(MAKE) --jobs=2 --output-sync=target --keep-going playbook-tests role-and-lab-tests
 
@@ -153,4 +157,4 @@ bench: $(VENV)/.dev lab-requirements ## figures of tests/bench: analysis, classi
 	done; \
 	exit $$failed
 
-.PHONY: help setup lab lab-requirements lab-down lab-status sweep report test lint types unit role-and-lab-tests fault-and-rollout-tests lab-tests playbook-tests molecule test-long $(LONG) bench
+.PHONY: help setup lab lab-requirements lab-rootfs lab-down lab-status sweep report test lint types unit role-and-lab-tests fault-and-rollout-tests lab-tests playbook-tests molecule test-long $(LONG) bench

@@ -200,3 +200,47 @@ def test_a_worker_that_is_down_is_idle_and_never_becomes_listed_as_healthy(lab: 
     )
     assert found["drained"] == [False, "nothing answers at http://127.0.0.1:31809, so nothing runs there"]
     assert "does not list it" in str(found["said"])
+
+
+@pytest.mark.parametrize(
+    "flags", [("--api-key", "the-key"), ("--control-plane-api-keys", "t:T:admin:the-key")]
+)
+def test_a_router_that_wants_a_key_gets_the_one_of_the_file(lab: Lab, flags: tuple[str, str]) -> None:
+    port = 31001
+    command = (
+        *("systemd-run", "--quiet", "--collect", "--unit=keyed-router"),
+        *(f"--setenv=PYTHONPATH={router.FOLDER}", "/usr/bin/python3", "-m", "sglang_router.launch_router"),
+        *("--host", ADDRESS, "--port", str(port), "--prometheus-port", "29001", *flags),
+    )
+    assert lab.host("router").enter(list(command)).returncode == 0
+    try:
+        found = inside(
+            lab,
+            f"""
+            keyed = dict(router_url="http://{ADDRESS}:{port}", worker_url=one.worker_url)
+            right = Router(router_key="the-key", **keyed)
+            while True:
+                try:
+                    right.workers()
+                    break
+                except RouterError:
+                    assert time.monotonic() < deadline, "the router does not answer"
+                    time.sleep(0.2)
+            said = []
+            for key in (None, "another"):
+                try:
+                    Router(router_key=key, **keyed).register(1)
+                except RouterError as error:
+                    said.append(str(error))
+            back = (right.register(30), right.register(30))
+            drained = right.drain(30, allow_last=True)
+            print(json.dumps({{"said": said, "back": back, "drained": drained}}))
+            """,
+        )
+    finally:
+        lab.host("router").enter(["systemctl", "stop", "keyed-router"])
+    said = list(found["said"])  # type: ignore[call-overload]
+    assert len(said) == 2
+    assert all("answered 401" in each for each in said)
+    assert found["back"] == [True, False]
+    assert found["drained"] == [True, ""]

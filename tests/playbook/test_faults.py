@@ -64,7 +64,7 @@ def test_a_failed_restart_does_not_make_the_next_trial_measure_an_old_process(al
 
 
 def test_a_host_that_goes_away_in_mid_trial_is_void_and_the_rest_goes_on(target: Target) -> None:
-    run = target.start("sweep.yml", budget="4,8", maxreq="8,16", treeline_reconnect_s=60, **QUICK)
+    run = target.start("sweep.yml", budget="4,6,8", maxreq="8", treeline_reconnect_s=60, **QUICK)
     try:
         eventually("alpha has started a trial", lambda: [t for t in target.started() if t["host"] == "alpha"])
         eventually(
@@ -81,13 +81,12 @@ def test_a_host_that_goes_away_in_mid_trial_is_void_and_the_rest_goes_on(target:
         stop(run)
     trials = target.finished()
     assert [t["host"] for t in trials if t["status"] == "void"] == ["alpha"]
-    done = {(t["key"]["budget"], t["key"]["maxreq"]) for t in trials if t["status"] == "ok"}
-    assert done == {(4, 8), (4, 16), (8, 8), (8, 16)}
+    assert {t["key"]["budget"] for t in trials if t["status"] == "ok"} == {4, 6, 8}
 
 
 def test_a_host_that_stays_away_makes_the_exit_code_say_so(target: Target) -> None:
     run = target.start(
-        "sweep.yml", budget="4,8", maxreq="8,16", treeline_reconnect_s=5, treeline_lease_s=20, **QUICK
+        "sweep.yml", budget="4,6,8", maxreq="8", treeline_reconnect_s=5, treeline_lease_s=20, **QUICK
     )
     try:
         eventually("alpha has started a trial", lambda: [t for t in target.started() if t["host"] == "alpha"])

@@ -8,8 +8,7 @@ from pathlib import Path
 import click
 
 from treeline.cli.common import RESULTS, find_sweep, terminal_width
-
-PAGE = "report.html"
+from treeline.report.apart import PAGE
 
 
 @click.command("report", short_help="Print a sweep's table, write its summary and its report.")
