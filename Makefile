@@ -144,8 +144,8 @@ long-trials: $(VENV)/.dev lab-requirements ## 250 trials in one command: no grow
 	$(LONG_PYTEST) tests/long/test_many_trials.py
 
 # -- figures -------------------------------------------------------------------------------------------
-# Boots a lab host, so it needs root.
-ROOT_BENCHES := tests/bench/bench_trial_overhead.py
+# These boot lab hosts, so they need root.
+ROOT_BENCHES := tests/bench/bench_trial_overhead.py tests/bench/bench_rollout_hosts.py
 
 bench: $(VENV)/.dev lab-requirements ## figures of tests/bench: analysis, classifier, engine, frontier, gates, load, rollout, trial
 	@failed=0; \

@@ -187,9 +187,12 @@ class Fleet(Target):
 
     def states(self) -> dict[str, str]:
         """How the newest rollout left each host."""
+        return {line["host"]: line["state"] for line in self.lines_of_newest()}
+
+    def lines_of_newest(self) -> list[dict[str, Any]]:
+        """What the newest rollout wrote about its hosts, in order."""
         newest = max(self.results.glob("rollouts/*/hosts.jsonl"))
-        lines = [json.loads(line) for line in newest.read_text().splitlines()]
-        return {line["host"]: line["state"] for line in lines}
+        return [json.loads(line) for line in newest.read_text().splitlines()]
 
 
 @dataclass
