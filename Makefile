@@ -117,7 +117,7 @@ long-profiles: $(VENV)/.dev lab-requirements ## every fault profile of the refer
 	$(LONG_PYTEST) tests/playbook/test_every_profile_long.py
 
 long-rollout: $(VENV)/.dev lab-requirements ## rollouts on eight hosts behind a router, with clients
-	$(LONG_PYTEST) tests/playbook/test_rollout.py tests/playbook/test_rollout_long.py -k 'not ($(ROLLOUT_FAULTS))'
+	$(LONG_PYTEST) -rP tests/playbook/test_rollout.py tests/playbook/test_rollout_long.py -k 'not ($(ROLLOUT_FAULTS))'
 
 long-rollout-faults: $(VENV)/.dev lab-requirements ## the same with a killed controller, lost networks, drift
 	$(LONG_PYTEST) tests/playbook/test_rollout_long.py -k '$(ROLLOUT_FAULTS)'
