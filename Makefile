@@ -79,7 +79,7 @@ types: $(VENV)/.dev
 	mypy
 
 unit: $(VENV)/.dev
-	pytest tests/unit tests/notebooks --numprocesses 2 --dist loadfile
+	pytest tests/unit tests/notebooks --numprocesses 2 --dist loadfile --durations=25
 
 lab-tests: $(VENV)/.dev lab-requirements
 	$(SUDO) env PATH="$$PATH" $(BIN)/pytest tests/lab -m "not long" --durations=12

@@ -117,16 +117,19 @@ def test_a_killed_controller_leaves_nothing_that_a_second_run_does_not_mend(flee
 
 def test_a_host_that_loses_its_network_is_said_to_be_broken_until_it_is_back(fleet: Fleet) -> None:
     fleet.record(1, GOOD)
-    running = fleet.start("rollout.yml", treeline_reconnect_s=10, **WANTED)
+    running = fleet.start("rollout.yml", treeline_reconnect_s=10, waves="2", **WANTED)
     eventually("a1 is drained", lambda: "a1" not in fleet.workers(), timeout=LONG)
     fleet.lab.link("a1", False)
     assert running.wait(LONG) == 2
-    assert fleet.states() == {"b1": "deployed", "a1": "broken"}
+    # Its neighbour in the wave goes back, and is not left drained.
+    assert fleet.states() == dict.fromkeys(("b1", "b2"), "deployed") | {"a1": "broken", "a2": "rolled_back"}
+    assert fleet.budget("a2") == 8
+    assert fleet.workers()["a2"]
     said = fleet.run("health.yml", expect=2, timeout=LONG)
     assert "a1: NOT WELL: unreachable" in said
     fleet.lab.link("a1", True)
-    fleet.run("rollout.yml", timeout=LONG, **WANTED)
-    assert fleet.states() == dict.fromkeys(fleet.hosts, "deployed") | {"b1": "unchanged"}
+    fleet.run("rollout.yml", timeout=LONG, waves="2", **WANTED)
+    assert fleet.states() == dict.fromkeys(fleet.hosts, "deployed") | dict.fromkeys(("b1", "b2"), "unchanged")
     well(fleet)
 
 
