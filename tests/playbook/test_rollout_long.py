@@ -125,6 +125,8 @@ def test_a_host_that_loses_its_network_is_said_to_be_broken_until_it_is_back(fle
     assert fleet.states() == dict.fromkeys(("b1", "b2"), "deployed") | {"a1": "broken", "a2": "rolled_back"}
     assert fleet.budget("a2") == 8
     assert fleet.workers()["a2"]
+    (lost,) = (line for line in fleet.lines_of_newest() if line["host"] == "a1")
+    assert "NOT put back: a1 does not answer (timed out" in lost["reason"]
     said = fleet.run("health.yml", expect=2, timeout=LONG)
     assert "a1: NOT WELL: unreachable" in said
     fleet.lab.link("a1", True)
