@@ -16,7 +16,10 @@ EXPRESSIONS = jinja2.Environment(undefined=jinja2.ChainableUndefined, autoescape
 
 
 def runs(name: str, **given: Any) -> bool:
-    return bool(EXPRESSIONS.compile_expression(BACK[name]["when"])(**given))
+    """Whether a step runs: all its conditions hold."""
+    when = BACK[name]["when"]
+    conditions = [when] if isinstance(when, str) else when
+    return all(EXPRESSIONS.compile_expression(one)(**given) for one in conditions)
 
 
 @pytest.mark.parametrize("kept", [{}, {"entry": {"running": True}}, {"failed": True, "msg": "no"}, None])
@@ -27,11 +30,25 @@ def test_what_an_earlier_run_changed_goes_back_too(kept: dict[str, Any] | None, 
     if kept is not None:
         given["__treeline_kept"] = kept
     wanted = bool(kept) or resumed
-    assert runs("Put it back and prove it", **given) is wanted
-    assert runs("Drain", **given) is wanted
+    given["__treeline_back"] = {"elapsed": 1}
+    assert runs("As it was", **given) is wanted
+    assert runs("Off the router's list", **given) is wanted
     assert runs("It was not changed", **given) is not wanted
+    # A host that does not answer is not asked again, and nobody says that it was not changed.
+    given["__treeline_back"] = {"elapsed": 10, "msg": "timed out"}
+    assert not any(
+        runs(name, **given) for name in ("As it was", "Off the router's list", "It was not changed")
+    )
+    assert runs("It does not answer", **given)
     # Hosts that no run has changed have no copy.
-    assert BACK["Put it back and prove it"]["treeline_previous"]["untouched_ok"] is True
+    (restore,) = BACK["As it was"]["block"]
+    assert restore["treeline_previous"]["untouched_ok"] is True
+
+
+def test_each_step_that_needs_the_host_has_a_rescue_of_its_own() -> None:
+    """Without one, a host that goes away in it ends the play for all hosts of its wave."""
+    local = ("ansible.builtin.set_fact",)
+    assert all("rescue" in step or any(name in step for name in local) for step in BACK.values())
 
 
 @pytest.mark.parametrize(
