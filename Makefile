@@ -61,13 +61,16 @@ report: $(VENV)/.base ## write the newest sweep's report once more: table, summa
 # -- tests ---------------------------------------------------------------------------------------------
 test: ## lint, types, unit, lab, playbook and role tests
 # Each of these keeps one core busy.
-	$(MAKE) --jobs=2 --output-sync=target --keep-going types lint lab-rootfs
+	$(MAKE) --jobs=2 --output-sync=target --keep-going types lab-rootfs
 	$(MAKE) unit
-# Tests on hosts mostly wait, so two streams share two cores; each has labs of its own.
-	$(MAKE) --jobs=2 --output-sync=target --keep-going playbook-tests role-and-lab-tests
+# Tests on hosts mostly wait, so two streams share two cores, each with labs of its own; lint takes what they leave.
+	$(MAKE) --jobs=3 --output-sync=target --keep-going playbook-tests role-and-lab-tests patient-lint
+
+patient-lint:
+	nice -n 15 $(MAKE) lint
 
 role-and-lab-tests:
-	$(MAKE) --keep-going lab-tests fault-and-rollout-tests molecule
+	$(MAKE) --keep-going lab-tests fault-tests molecule
 
 lint: $(VENV)/.dev
 	ruff check .
@@ -85,13 +88,13 @@ lab-tests: $(VENV)/.dev lab-requirements
 	$(SUDO) env PATH="$$PATH" $(BIN)/pytest tests/lab -m "not long" --durations=12
 
 # These run in the other stream, so that both take about as long.
-FAULT_AND_ROLLOUT := $(wildcard $(addprefix tests/playbook/test_,rollout.py fault_profiles.py node_faults.py))
+FAULTS := tests/playbook/test_fault_profiles.py tests/playbook/test_node_faults.py
 
 playbook-tests: $(VENV)/.dev lab-requirements
-	$(SUDO) env PATH="$$PATH" $(BIN)/pytest tests/playbook -m "not long" --durations=12 $(FAULT_AND_ROLLOUT:%=--ignore=%)
+	$(SUDO) env PATH="$$PATH" $(BIN)/pytest tests/playbook -m "not long" --durations=12 $(FAULTS:%=--ignore=%)
 
-fault-and-rollout-tests: $(VENV)/.dev lab-requirements
-	$(SUDO) env PATH="$$PATH" $(BIN)/pytest $(FAULT_AND_ROLLOUT) -m "not long" --durations=12
+fault-tests: $(VENV)/.dev lab-requirements
+	$(SUDO) env PATH="$$PATH" $(BIN)/pytest $(FAULTS) -m "not long" --durations=12
 
 molecule: $(VENV)/.dev lab-requirements
 	cd roles/sglang_ddtree && molecule test --all
@@ -157,4 +160,4 @@ bench: $(VENV)/.dev lab-requirements ## figures of tests/bench: analysis, classi
 	done; \
 	exit $$failed
 
-.PHONY: help setup lab lab-requirements lab-rootfs lab-down lab-status sweep report test lint types unit role-and-lab-tests fault-and-rollout-tests lab-tests playbook-tests molecule test-long $(LONG) bench
+.PHONY: help setup lab lab-requirements lab-rootfs lab-down lab-status sweep report test lint types unit role-and-lab-tests patient-lint fault-tests lab-tests playbook-tests molecule test-long $(LONG) bench
