@@ -56,12 +56,20 @@ def unmount_below(path: Path) -> None:
 
 def remove_tree(path: Path) -> None:
     """Remove a directory tree after unmounting what is below it; raises LabError if a mount stays."""
-    if not path.exists():
-        return
-    unmount_below(path)
-    left = [
-        str(point) for point in mount_points() if path.resolve() in point.parents or point == path.resolve()
-    ]
-    if left:
-        raise LabError(f"{path} is not removed: still mounted below it: {', '.join(left)}")
-    shutil.rmtree(path)
+    deadline = time.monotonic() + UNMOUNT_TIMEOUT_S
+    while path.exists():
+        unmount_below(path)
+        left = [
+            str(point)
+            for point in mount_points()
+            if path.resolve() in point.parents or point == path.resolve()
+        ]
+        if left:
+            raise LabError(f"{path} is not removed: still mounted below it: {', '.join(left)}")
+        try:
+            shutil.rmtree(path)
+        except OSError:
+            # A `mount` whose lab command was killed may end only now.
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)

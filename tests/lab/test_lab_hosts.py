@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -149,8 +150,11 @@ def test_power_loss_then_start_then_reachable_again(lab: Lab, inventory: Path) -
 
 def test_up_boots_a_host_that_lost_its_supervisor(lab: Lab) -> None:
     inside(lab, "touch", "/srv/kept")
-    supervisor = min(cgroups.processes(lab.name, HOST))
-    assert b"supervisor.py" in Path(f"/proc/{supervisor}/cmdline").read_bytes()
+    (supervisor,) = (
+        pid
+        for pid in cgroups.processes(lab.name, HOST)
+        if b"supervisor.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    )
     os.kill(supervisor, signal.SIGKILL)
     wait_until(lambda: supervisor not in cgroups.processes(lab.name, HOST), "the supervisor is gone")
     result = lab.up(HOSTS)
@@ -248,6 +252,25 @@ def test_down_after_a_killed_up_leaves_nothing(make_lab: MakeLab) -> None:
     lab.down()
     assert traces(lab) == []
     assert lab.down() == []
+
+
+def test_a_mount_that_comes_while_a_tree_is_removed_is_removed_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = tmp_path / "tree"
+    at = tree / "mounted"
+    at.mkdir(parents=True)
+    remove = shutil.rmtree
+
+    def remove_late(path: Path) -> None:
+        monkeypatch.undo()
+        subprocess.run(["mount", "-t", "tmpfs", "late", str(at)], check=True)
+        remove(path)
+
+    monkeypatch.setattr(mounts.shutil, "rmtree", remove_late)
+    mounts.remove_tree(tree)
+    assert not tree.exists()
+    assert not mounts.is_mounted(at)
 
 
 def test_one_host_of_two_is_removed(make_lab: MakeLab) -> None:
