@@ -150,7 +150,7 @@ long-trials: $(VENV)/.dev lab-requirements ## 250 trials in one command: no grow
 # These boot lab hosts, so they need root.
 ROOT_BENCHES := tests/bench/bench_trial_overhead.py tests/bench/bench_rollout_hosts.py
 
-bench: $(VENV)/.dev lab-requirements ## figures of tests/bench: analysis, classifier, engine, frontier, gates, load, rollout, trial
+bench: $(VENV)/.dev lab-requirements ## figures of tests/bench: analysis, classifier, engine, frontier, gates, load, rollout, store, trial
 	@failed=0; \
 	for bench in $(filter-out $(ROOT_BENCHES),$(sort $(wildcard tests/bench/bench_*.py))); do \
 		echo "== $$bench"; $(BIN)/python "$$bench" || failed=1; \
