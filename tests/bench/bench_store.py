@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 import argparse
-import os
-import socket
 import tempfile
 import time
 from collections.abc import Callable
@@ -15,15 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from treeline.claiming import Asker, claim
-from treeline.controller import boot_id, process_start
+from treeline.controller import this_controller
 from treeline.keys import ClientKey, Item, Plan, RestartKey
 from treeline.opening import Request, open_sweep
 from treeline.records import Controller, Finished, Run, Started, Sweep, Times, utc_now
 from treeline.store import SweepStore
 
 PLAN_HASH = "0badcafe"
+SWEEP_ID = f"20260101T000000Z-{PLAN_HASH}"
 NOBODY = Controller(host="elsewhere", boot_id="0", pid=1, pid_start=1)
-# The arguments that an engine serves are most of a verdict's line.
+# Stands in for what makes a real verdict's line 4 to 6 kB long: most of that are its gates.
 SERVED = {f"argument_{number:02d}": "value of an argument" for number in range(90)}
 
 
@@ -37,7 +36,7 @@ def lines_of(planned: Item, seq: int) -> tuple[Started, Finished]:
     """A claim and a verdict."""
     same: dict[str, Any] = {
         "trial_id": f"bench-{seq:04d}",
-        "sweep_id": f"20260101T000000Z-{PLAN_HASH}",
+        "sweep_id": SWEEP_ID,
         "item_id": planned.item_id,
         "cell": planned.cell,
         "purpose": planned.purpose,
@@ -66,19 +65,14 @@ def main() -> None:
     options.add_argument("--items", type=int, default=5000, help="trials that are over")
     count = options.parse_args().items
     items = tuple(item(number) for number in range(count + 100))
-    me = Controller(
-        host=socket.gethostname(),
-        boot_id=boot_id(),
-        pid=os.getpid(),
-        pid_start=process_start(os.getpid()) or 0,
-    )
+    me = this_controller()
     with tempfile.TemporaryDirectory() as name:
         results = Path(name)
-        store = SweepStore(results / f"20260101T000000Z-{PLAN_HASH}")
+        store = SweepStore(results / SWEEP_ID)
         store.folder.mkdir()
         plan = Plan(kind="grid", items=items)
         sweep = Sweep(
-            sweep_id=store.folder.name,
+            sweep_id=SWEEP_ID,
             plan_hash=PLAN_HASH,
             plan=plan,
             dialect="field",

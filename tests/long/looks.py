@@ -75,6 +75,17 @@ def results_differ(control: Outcome, other: Outcome) -> list[str]:
     return found
 
 
+def sweep_is_complete(results: Path) -> bool:
+    """Whether a sweep below `results` says of itself that it has ended with all of its plan."""
+    return any(
+        _complete(json.loads(path.read_text(encoding="utf-8"))) for path in results.glob("*/sweep.json")
+    )
+
+
+def _complete(sweep: Mapping[str, Any]) -> bool:
+    return sweep.get("finished_at") is not None and sweep.get("outcome") == "complete"
+
+
 def record_breaks(results: Path, kills: Sequence[float], slack_s: float = 0.1) -> list[str]:
     """What trials.jsonl says that it must not: items lost or repeated, starts that no kill explains.
 
@@ -86,7 +97,7 @@ def record_breaks(results: Path, kills: Sequence[float], slack_s: float = 0.1) -
     if len(folders) != 1:
         return [f"{len(folders)} sweep folders instead of one: {sorted(path.name for path in folders)}"]
     sweep = json.loads((folders[0] / "sweep.json").read_text(encoding="utf-8"))
-    if sweep.get("finished_at") is None or sweep.get("outcome") != "complete":
+    if not _complete(sweep):
         found.append(
             f"the sweep is not complete: {sweep.get('outcome')}, finished {sweep.get('finished_at')}"
         )

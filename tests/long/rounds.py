@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
 import subprocess
@@ -26,6 +25,7 @@ from looks import (
     processes_left,
     record_breaks,
     results_differ,
+    sweep_is_complete,
 )
 from stages import OF_A_TRIAL, REQUIRED, STEPS, Trace, lengths, wait_for
 
@@ -180,7 +180,9 @@ def one_round(
         done.append(kill)
         counts[kill.step] += 1
         say(f"round {number}, run {runs}: killed ({kill.mode}) at {kill.step}: {kill.task}")
-        if _closed(results):  # the kill came after the sweep's end; the command would begin another one
+        if sweep_is_complete(
+            results
+        ):  # the kill came after the sweep's end; the command would begin another one
             break
     broken += look_after(bench, results, [kill.at for kill in done])
     return Round(
@@ -307,12 +309,6 @@ def _open_items(bench: Bench, results: Path) -> int:
     log = lines(results, "trials.jsonl")
     over = {line["item_id"] for line in log if line["event"] == "finished" and line["status"] != "void"}
     return len(bench.control.verdicts) - len(over)
-
-
-def _closed(results: Path) -> bool:
-    """Whether the sweep says of itself that it is complete."""
-    sweeps = [json.loads(path.read_text(encoding="utf-8")) for path in results.glob("*/sweep.json")]
-    return any(sweep.get("outcome") == "complete" and sweep.get("finished_at") for sweep in sweeps)
 
 
 def _last_error(run: Running) -> str:
